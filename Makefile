@@ -1,0 +1,81 @@
+# Everything happens below this folder: .venv (Python packages) and build (all else).
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+PYTHON ?= python3
+MAX_JOBS ?= 2
+export MAX_JOBS
+export HYPOTHESIS_STORAGE_DIRECTORY := build/hypothesis
+
+BIN := .venv/bin
+CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h tests/cpp/*.cpp tests/cpp/*.h)
+SAY = @printf '[%s] %s\n' $@
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint format bench clean environment cmake test-cpp test-python
+
+help:  ## say what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 16
+
+build: build/extension.stamp  ## build the extension in place
+	@echo '[build] ortdl_torch is built: $(BIN)/python -c "import ortdl_torch"'
+
+demo: build  ## run a real model on every file of this clone
+	$(BIN)/python examples/magika_demo.py
+
+test: test-cpp test-python  ## run every test, C++ and Python
+
+bench: build  ## measure against stock onnxruntime
+	$(BIN)/python benchmarks/run.py
+
+lint: cmake  ## check format, style and types
+	$(SAY) clang-format
+	@$(BIN)/clang-format --dry-run -Werror $(CPP)
+	$(SAY) ruff
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	$(SAY) mypy
+	@$(BIN)/mypy
+	$(SAY) clang-tidy
+	@$(BIN)/python tools/tidy.py build/cmake
+
+format: environment  ## bring every file into form
+	$(BIN)/clang-format -i $(CPP)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:  ## remove all that the other targets made
+	rm -rf .venv build dist *.egg-info ortdl_torch/_C.*.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+environment:
+	@$(PYTHON) tools/environment.py
+
+.venv/ready: environment ;
+
+# A folder among the prerequisites stands for the files that come and go in it. Of each command that
+# torch's ninja prints, only the source's name is shown.
+build/extension.stamp: .venv/ready setup.py pyproject.toml tools/exports.map \
+		$(wildcard csrc/*/*.cpp csrc/*/*.h) csrc/ortdl csrc/python
+	@echo '[build] compiling ortdl_torch._C with $(MAX_JOBS) jobs'
+	@$(BIN)/python setup.py --quiet build_ext --inplace --force \
+		| sed -uE 's/^(\[[0-9]+\/[0-9]+\]) .* -c $(subst /,\/,$(CURDIR))\/(csrc[^ ]+) .*/\1 \2/'
+	@touch $@
+
+build/cmake/build.ninja: .venv/ready CMakeLists.txt cmake/ortdlConfig.cmake.in \
+		csrc/ortdl csrc/python tests/cpp
+	@echo '[cmake] configuring build/cmake'
+	@$(BIN)/cmake -S . -B build/cmake -G Ninja --log-level=WARNING \
+		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+		-DORTDL_BUILD_TESTS=ON -DORTDL_PYTHON_COMMANDS=ON
+	@touch $@
+
+cmake: build/cmake/build.ninja
+
+test-cpp: cmake
+	$(SAY) 'compiling with $(MAX_JOBS) jobs'
+	@$(BIN)/cmake --build build/cmake --parallel $(MAX_JOBS)
+	@$(BIN)/ctest --test-dir build/cmake --output-on-failure
+
+test-python: build
+	$(BIN)/python -m pytest

@@ -1,0 +1,59 @@
+"""Builds the extension module ortdl_torch._C; everything else stands in pyproject.toml."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
+
+ROOT = Path(__file__).resolve().parent
+
+# torch's own default is one job per core, which the memory of small machines does not bear.
+os.environ.setdefault("MAX_JOBS", "2")
+
+
+def files(pattern: str) -> list[str]:
+    """Returns the sorted paths, relative to the root, that match `pattern`."""
+    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(pattern))
+
+
+def onnxruntime_headers() -> str:
+    """Returns the folder of onnxruntime_c_api.h."""
+    command = [sys.executable, str(ROOT / "tools" / "headers.py"), "onnxruntime"]
+    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if answer.returncode != 0:
+        sys.exit(answer.returncode)
+    return answer.stdout.strip()
+
+
+# As system headers they may warn of what they like; the project's own may not.
+system_headers = [onnxruntime_headers(), *include_paths(), sysconfig.get_path("include")]
+EXPORTS = "tools/exports.map"
+
+extension = CppExtension(
+    "ortdl_torch._C",
+    files("csrc/ortdl/*.cpp") + files("csrc/python/*.cpp"),
+    depends=[*files("csrc/*/*.h"), EXPORTS, "setup.py"],
+    extra_compile_args=[
+        "-std=c++20",
+        "-O2",
+        "-g1",
+        "-fvisibility=hidden",
+        "-fstack-protector-strong",
+        "-U_FORTIFY_SOURCE",
+        "-D_FORTIFY_SOURCE=2",
+        "-Wall",
+        "-Wextra",
+        # Structs of options, CPython's among them, are given by name what differs from the default.
+        "-Wno-missing-field-initializers",
+        "-Werror",
+        *(f"-isystem{folder}" for folder in system_headers),
+    ],
+    extra_link_args=[f"-Wl,--version-script={EXPORTS}", "-Wl,-z,relro,-z,now"],
+)
+extension.include_dirs = [str(ROOT / "csrc")]
+
+setup(ext_modules=[extension], cmdclass={"build_ext": BuildExtension})
