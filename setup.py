@@ -49,6 +49,8 @@ extension = CppExtension(
         "-Wextra",
         # Structs of options, CPython's among them, are given by name what differs from the default.
         "-Wno-missing-field-initializers",
+        # GCC 12 overlooks the check of the size in torch's tuples of more than three.
+        "-Wno-array-bounds",
         "-Werror",
         *(f"-isystem{folder}" for folder in system_headers),
     ],
