@@ -1,0 +1,10 @@
+#pragma once
+
+/// \file
+/// The whole of ortdl: PyTorch tensors as ONNX Runtime values and back, and sessions on tensors.
+#include <ortdl/element_type.h>
+#include <ortdl/live.h>
+#include <ortdl/memory.h>
+#include <ortdl/runtime.h>
+#include <ortdl/session.h>
+#include <ortdl/value.h>

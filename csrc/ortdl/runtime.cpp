@@ -1,0 +1,127 @@
+#include <dlfcn.h>
+#include <ortdl/runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <mutex>
+
+namespace ortdl {
+namespace {
+
+std::mutex attach_mutex;
+const OrtApiBase* attached_base = nullptr;
+
+const char* code_name(OrtErrorCode code) noexcept {
+  static constexpr std::array names{"OK",
+                                    "FAIL",
+                                    "INVALID_ARGUMENT",
+                                    "NO_SUCHFILE",
+                                    "NO_MODEL",
+                                    "ENGINE_ERROR",
+                                    "RUNTIME_EXCEPTION",
+                                    "INVALID_PROTOBUF",
+                                    "MODEL_LOADED",
+                                    "NOT_IMPLEMENTED",
+                                    "INVALID_GRAPH",
+                                    "EP_FAIL",
+                                    "MODEL_LOAD_CANCELED",
+                                    "MODEL_REQUIRES_COMPILATION",
+                                    "NOT_FOUND"};
+  const auto index = static_cast<size_t>(code);
+  return index < names.size() ? names.at(index) : "UNKNOWN";
+}
+
+// "1.32.0" -> 32; the minor number of a release is its API version.
+int api_version_of(const std::string& version) noexcept {
+  int major = 0;
+  int minor = 0;
+  const bool read = std::sscanf(version.c_str(), "%d.%d", &major, &minor) == 2;
+  return read && major == 1 ? minor : 0;
+}
+
+}  // namespace
+
+namespace detail {
+
+std::atomic<const OrtApi*> api_table{nullptr};
+
+void throw_no_runtime() {
+  TORCH_CHECK(false,
+              "no ONNX Runtime is attached yet. In Python, `import ortdl_torch` attaches the one "
+              "of the installed onnxruntime package; in C++ call ortdl::load_runtime(path of "
+              "libonnxruntime.so) first.");
+}
+
+}  // namespace detail
+
+OrtError::OrtError(OrtErrorCode code, const std::string& message)
+    : c10::Error({__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
+                 c10::str("ONNX Runtime: ", code_name(code), " (", static_cast<int>(code),
+                          "): ", message)),
+      code_(code) {}
+
+void attach_runtime(const OrtApiBase* base) {
+  TORCH_CHECK(base != nullptr, "attach_runtime was given no OrtApiBase");
+  const std::lock_guard lock(attach_mutex);
+  if (base == attached_base) {
+    return;
+  }
+  const std::string version = base->GetVersionString();
+  TORCH_CHECK(attached_base == nullptr, "a second, different ONNX Runtime (", version,
+              ") asked to be used, but this process ", "already uses another one (",
+              attached_base == nullptr ? "" : attached_base->GetVersionString(),
+              "), and values of one cannot be read by the other. Use one onnxruntime package, or "
+              "one libonnxruntime.so, per process.");
+  const int offered = api_version_of(version);
+  TORCH_CHECK(offered >= kOldestRuntime, "ONNX Runtime ", version, " is too old: 1.",
+              kOldestRuntime, " or newer is needed. Upgrade the onnxruntime package.");
+  // The table only ever grows at its end, so the older of the two versions is safe to read.
+  const OrtApi* table = base->GetApi(std::min<uint32_t>(offered, ORT_API_VERSION));
+  TORCH_CHECK(table != nullptr, "ONNX Runtime ", version, " does not offer API version ",
+              std::min<int>(offered, ORT_API_VERSION), " although its version says so");
+  attached_base = base;
+  detail::api_table.store(table, std::memory_order_release);
+}
+
+void load_runtime(const std::string& path) {
+  // The handle is never closed: values of the runtime may live until the process ends.
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  TORCH_CHECK(library != nullptr, "cannot load the ONNX Runtime library '", path, "': ", dlerror());
+  auto* entry = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(library, "OrtGetApiBase"));
+  TORCH_CHECK(entry != nullptr, "'", path,
+              "' exports no OrtGetApiBase: name a libonnxruntime.so, not another library");
+  attach_runtime(entry());
+}
+
+std::string runtime_version() {
+  const std::lock_guard lock(attach_mutex);
+  return attached_base == nullptr ? "" : attached_base->GetVersionString();
+}
+
+OrtEnv* environment() {
+  static OrtEnv* const env = [] {
+    OrtEnv* created = nullptr;
+    check_status(api().CreateEnv(ORT_LOGGING_LEVEL_WARNING, "ortdl", &created));
+    return created;
+  }();
+  return env;
+}
+
+void check_status(OrtStatus* status) {
+  if (status == nullptr) [[likely]] {
+    return;
+  }
+  const std::unique_ptr<OrtStatus, Releaser<&OrtApi::ReleaseStatus>> owned(status);
+  throw OrtError(api().GetErrorCode(status), api().GetErrorMessage(status));
+}
+
+std::string take_string(char* pointer) {
+  OrtAllocator* allocator = nullptr;
+  check_status(api().GetAllocatorWithDefaultOptions(&allocator));
+  const auto free = [allocator](char* text) noexcept { allocator->Free(allocator, text); };
+  const std::unique_ptr<char, decltype(free)> owned(pointer, free);
+  return owned.get();
+}
+
+}  // namespace ortdl

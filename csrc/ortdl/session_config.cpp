@@ -1,0 +1,164 @@
+#include <ATen/ops/empty.h>
+#include <c10/util/StringUtil.h>
+#include <ortdl/session_config.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+
+namespace ortdl {
+namespace {
+
+constexpr const char* kCpuProvider = "CPUExecutionProvider";
+
+int to_int(const std::string& name, const std::string& text) {
+  int number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  TORCH_CHECK_VALUE(error == std::errc() && stop == end, "the session option '", name,
+                    "' must be an integer, not '", text, "'");
+  return number;
+}
+
+OrtStatus* set_property(OrtSessionOptions* options, const std::string& name,
+                        const std::string& text) {
+  const OrtApi& ort = api();
+  if (name == "logid") {
+    return ort.SetSessionLogId(options, text.c_str());
+  }
+  const int number = to_int(name, text);
+  if (name == "intra_op_num_threads") {
+    return ort.SetIntraOpNumThreads(options, number);
+  }
+  if (name == "inter_op_num_threads") {
+    return ort.SetInterOpNumThreads(options, number);
+  }
+  if (name == "execution_mode") {
+    return ort.SetSessionExecutionMode(options, static_cast<ExecutionMode>(number));
+  }
+  if (name == "graph_optimization_level") {
+    return ort.SetSessionGraphOptimizationLevel(options,
+                                                static_cast<GraphOptimizationLevel>(number));
+  }
+  if (name == "log_severity_level") {
+    return ort.SetSessionLogSeverityLevel(options, number);
+  }
+  if (name == "log_verbosity_level") {
+    return ort.SetSessionLogVerbosityLevel(options, number);
+  }
+  if (name == "enable_mem_pattern") {
+    return number != 0 ? ort.EnableMemPattern(options) : ort.DisableMemPattern(options);
+  }
+  if (name == "enable_cpu_mem_arena") {
+    return number != 0 ? ort.EnableCpuMemArena(options) : ort.DisableCpuMemArena(options);
+  }
+  if (name == "use_deterministic_compute") {
+    return ort.SetDeterministicCompute(options, number != 0);
+  }
+  TORCH_CHECK_VALUE(false, "no session option has the name '", name, "'");
+}
+
+at::Tensor read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file.is_open() ? static_cast<std::streamoff>(file.tellg()) : -1;
+  TORCH_CHECK(size >= 0, "cannot save the session: its model file '", path,
+              "' cannot be read any more");
+  at::Tensor bytes = at::empty({size}, at::kByte);
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(bytes.mutable_data_ptr<uint8_t>()), size);
+  TORCH_CHECK(file.gcount() == size, "cannot save the session: reading its model file '", path,
+              "' gave ", file.gcount(), " of ", size, " bytes");
+  return bytes;
+}
+
+}  // namespace
+
+SessionOptionsHandle SessionConfig::make_options() const {
+  OrtSessionOptions* created = nullptr;
+  check_status(api().CreateSessionOptions(&created));
+  SessionOptionsHandle options(created);
+  for (const auto& property : properties) {
+    check_status(set_property(created, property.key(), property.value()));
+  }
+  for (const auto& entry : entries) {
+    check_status(api().AddSessionConfigEntry(created, entry.key().c_str(), entry.value().c_str()));
+  }
+  return options;
+}
+
+void SessionConfig::append_providers(OrtSessionOptions* options) const {
+  const std::vector<std::string> offered = available_providers();
+  for (const Provider& provider : providers) {
+    TORCH_CHECK_VALUE(std::ranges::find(offered, provider.name) != offered.end(),
+                      "the execution provider '", provider.name,
+                      "' was asked for, but this ONNX Runtime (", runtime_version(),
+                      ") offers only ", c10::Join(", ", offered));
+    if (provider.name == kCpuProvider) {
+      continue;  // every session has it, as the last one
+    }
+    std::vector<const char*> keys;
+    std::vector<const char*> values;
+    for (const auto& option : provider.options) {
+      keys.push_back(option.key().c_str());
+      values.push_back(option.value().c_str());
+    }
+    // ONNX Runtime's C API knows its providers without the common ending of their names.
+    const std::string stem = provider.name.substr(0, provider.name.rfind("ExecutionProvider"));
+    check_status(api().SessionOptionsAppendExecutionProvider(options, stem.c_str(), keys.data(),
+                                                             values.data(), keys.size()));
+  }
+}
+
+SessionState SessionConfig::state() const {
+  std::vector<std::tuple<std::string, StringDict>> saved;
+  saved.reserve(providers.size());
+  for (const Provider& provider : providers) {
+    saved.emplace_back(provider.name, provider.options);
+  }
+  return {kStateVersion, model.defined() ? model : read_file(path), properties, entries, saved};
+}
+
+SessionConfig SessionConfig::from_state(SessionState state) {
+  auto& [version, model, properties, entries, saved] = state;
+  TORCH_CHECK_VALUE(version == kStateVersion, "the saved session has version ", version,
+                    ", and this ortdl_torch reads version ", kStateVersion,
+                    ": save it again with the same ortdl_torch that loads it");
+  TORCH_CHECK_VALUE(model.defined() && model.scalar_type() == at::kByte && model.dim() == 1,
+                    "the saved session holds no model: it is damaged");
+  SessionConfig config{.model = model.cpu().contiguous(),
+                       .path = {},
+                       .properties = properties,
+                       .entries = entries,
+                       .providers = {}};
+  for (const auto& [name, options] : saved) {
+    config.providers.push_back({name, options});
+  }
+  return config;
+}
+
+StringDict config_entries(const OrtSessionOptions* options) {
+  OrtKeyValuePairs* raw = nullptr;
+  check_status(api().GetSessionOptionsConfigEntries(options, &raw));
+  const KeyValuesHandle pairs(raw);
+  const char* const* keys = nullptr;
+  const char* const* values = nullptr;
+  size_t count = 0;
+  api().GetKeyValuePairs(raw, &keys, &values, &count);
+  StringDict entries;
+  for (size_t i = 0; i < count; ++i) {
+    entries.insert(keys[i], values[i]);
+  }
+  return entries;
+}
+
+std::vector<std::string> available_providers() {
+  char** names = nullptr;
+  int count = 0;
+  check_status(api().GetAvailableProviders(&names, &count));
+  std::vector<std::string> providers(names, names + count);
+  check_status(api().ReleaseAvailableProviders(names, count));
+  return providers;
+}
+
+}  // namespace ortdl

@@ -1,0 +1,219 @@
+#include <ATen/ATen.h>
+#include <c10/core/StorageImpl.h>
+#include <ortdl/memory.h>
+#include <ortdl/shareable.h>
+#include <ortdl/type_string.h>
+#include <ortdl/value.h>
+
+namespace ortdl {
+namespace {
+
+// The allocator that ONNX Runtime frees a value's memory with, once: it owns the tensor's storage
+// and itself. The storage, not the tensor, because a tensor can be pointed at another one.
+class StorageOwner final : public OrtAllocator {
+ public:
+  StorageOwner(c10::Storage storage, at::Device device)
+      : OrtAllocator{}, storage_(std::move(storage)), info_(memory_info(device)) {
+    version = kOldestRuntime;
+    Free = [](OrtAllocator* self, void* /*data*/) { delete static_cast<StorageOwner*>(self); };
+    Info = [](const OrtAllocator* self) { return static_cast<const StorageOwner*>(self)->info_; };
+  }
+  StorageOwner(const StorageOwner&) = delete;
+  StorageOwner(StorageOwner&&) = delete;
+  StorageOwner& operator=(const StorageOwner&) = delete;
+  StorageOwner& operator=(StorageOwner&&) = delete;
+  ~StorageOwner() = default;
+
+ private:
+  detail::Counted<detail::Kind::kOwner> counted_;
+  c10::Storage storage_;
+  const OrtMemoryInfo* info_;
+};
+
+c10::VariableVersion version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? c10::VariableVersion(c10::VariableVersion::DISABLED)
+                               : tensor.unsafeGetTensorImpl()->version_counter();
+}
+
+}  // namespace
+
+Value::Value(ValueHandle handle) : handle_(std::move(handle)) {
+  check_status(api().GetValueType(handle_.get(), &kind_));
+  if (is_tensor()) {
+    read_tensor();
+  }
+}
+
+Value::Value(ValueHandle handle, const ElementType& type, void* data, at::Device device,
+             at::IntArrayRef sizes, c10::VariableVersion version)
+    : handle_(std::move(handle)),
+      type_(&type),
+      data_(data),
+      device_(device),
+      sizes_(sizes.begin(), sizes.end()),
+      version_(std::move(version)) {}
+
+void Value::read_tensor() {
+  OrtTensorTypeAndShapeInfo* raw = nullptr;
+  check_status(api().GetTensorTypeAndShape(handle_.get(), &raw));
+  const ShapeInfoHandle info(raw);
+  ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  check_status(api().GetTensorElementType(raw, &type));
+  type_ = find_element_type(type);
+  size_t rank = 0;
+  check_status(api().GetDimensionsCount(raw, &rank));
+  sizes_.resize(rank);
+  check_status(api().GetDimensions(raw, sizes_.data(), rank));
+  if (type_ == nullptr) {
+    return;  // strings have no flat memory
+  }
+  const OrtMemoryInfo* memory = nullptr;
+  check_status(api().GetTensorMemoryInfo(handle_.get(), &memory));
+  device_ = device_of(memory);
+  check_status(api().GetTensorMutableData(handle_.get(), &data_));
+}
+
+ValuePtr Value::share(const at::Tensor& tensor, const ElementType& type, at::IntArrayRef sizes) {
+  // Materialises a copy-on-write storage, so it comes before the storage is taken.
+  void* data = tensor.mutable_data_ptr();
+  const c10::Storage& storage = tensor.storage();
+  auto owner = std::make_unique<StorageOwner>(storage, tensor.device());
+  ::OrtValue* created = nullptr;
+  check_status(api().CreateTensorWithDataAndDeleterAsOrtValue(
+      owner.get(), data, tensor.nbytes(), sizes.data(), sizes.size(), type.ort, &created));
+  static_cast<void>(owner.release());  // ONNX Runtime frees it with the value
+  ValueHandle handle(created);
+  storage.unsafeGetStorageImpl()->set_resizable(false);
+  return c10::make_intrusive<Value>(std::move(handle), type, data, tensor.device(), sizes,
+                                    version_of(tensor));
+}
+
+ValuePtr Value::from_tensor(const at::Tensor& tensor, Copy copy) {
+  const at::Tensor shared = shareable(tensor, copy);
+  const ElementType& type = element_type(shared.scalar_type());
+  if (type.per_scalar() == 1) [[likely]] {
+    return share(shared, type, shared.sizes());
+  }
+  TORCH_CHECK_VALUE(shared.dim() > 0, "a 0-d tensor of dtype torch.float4_e2m1fn_x2 holds two ",
+                    type.name, " elements, which no 0-d value can: give it a dimension first");
+  c10::SmallVector<int64_t, 5> sizes(shared.sizes().begin(), shared.sizes().end());
+  sizes.back() *= type.per_scalar();
+  return share(shared, type, sizes);
+}
+
+ValuePtr Value::from_packed(const at::Tensor& bytes, const ElementType& type,
+                            at::IntArrayRef shape) {
+  TORCH_CHECK_TYPE(type.packed(),
+                   "from_packed makes values of int4, uint4, int2, uint2 and "
+                   "float4e2m1, not of ",
+                   type.name, ": use to_ortvalue for it");
+  TORCH_CHECK_TYPE(bytes.defined() && bytes.scalar_type() == at::kByte,
+                   "from_packed takes a tensor of dtype torch.uint8");
+  TORCH_CHECK_VALUE(bytes.dim() == 1, "from_packed takes a flat tensor, not one of shape ",
+                    bytes.sizes(), ": use tensor.flatten()");
+  int64_t count = 1;
+  for (const int64_t size : shape) {
+    TORCH_CHECK_VALUE(
+        size >= 0 && !__builtin_mul_overflow(count, size, &count) && count <= int64_t{1} << 60,
+        "no value can have the shape ", shape);
+  }
+  TORCH_CHECK_VALUE(static_cast<size_t>(bytes.numel()) == type.bytes(count), "a ", type.name,
+                    " value of shape ", shape, " takes ", type.bytes(count), " bytes, but ",
+                    bytes.numel(), " were given");
+  return share(shareable(bytes, Copy::kNever), type, shape);
+}
+
+at::Tensor Value::to_tensor(Copy copy) const {
+  const ElementType& element = type();
+  const int64_t per_scalar = element.per_scalar();
+  c10::SmallVector<int64_t, 5> halved;
+  at::IntArrayRef shape = sizes_;
+  if (element.packed()) [[unlikely]] {
+    TORCH_CHECK_TYPE(element.scalar != at::ScalarType::Undefined && !sizes_.empty() &&
+                         sizes_.back() % per_scalar == 0,
+                     "PyTorch has no dense tensor of a ", element.name, " value of shape ", shape,
+                     ": use OrtValue.packed() for its bytes as a flat uint8 tensor, and "
+                     "OrtValue.from_packed(bytes, element_type, shape) for the way back");
+    halved = sizes_;
+    halved.back() /= per_scalar;
+    shape = halved;
+  }
+  at::Tensor shared = view(shape, element.scalar);
+  if (copy != Copy::kAlways) [[likely]] {
+    return shared;
+  }
+  return shareable(shared, Copy::kAlways);
+}
+
+at::Tensor Value::packed() const { return view({static_cast<int64_t>(nbytes())}, at::kByte); }
+
+at::Tensor Value::view(at::IntArrayRef sizes, at::ScalarType scalar) const {
+  // The elements are never const: only the value's description is.
+  auto self = ValuePtr::unsafe_reclaim_from_nonowning(const_cast<Value*>(this));
+  const auto release = [](void* value) {
+    const auto last = ValuePtr::reclaim(static_cast<Value*>(value));
+  };
+  c10::DataPtr data(data_, self.release(), release, device_);
+  c10::Storage storage(c10::Storage::use_byte_size_t{}, nbytes(), std::move(data), nullptr,
+                       /*resizable=*/false);
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(scalar));
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  impl->set_sizes_contiguous(sizes);
+  if (version_.enabled() && !tensor.is_inference()) {
+    impl->set_version_counter(version_);
+  }
+  return tensor;
+}
+
+void Value::require_tensor() const {
+  TORCH_CHECK_TYPE(is_tensor(), "the OrtValue holds a ", type_string(),
+                   ", not a tensor: read it with onnxruntime itself");
+}
+
+bool Value::has_value() const {
+  int has = 0;
+  check_status(api().HasValue(handle_.get(), &has));
+  return has != 0;
+}
+
+const ElementType& Value::type() const {
+  if (type_ == nullptr) [[unlikely]] {
+    require_tensor();
+    TORCH_CHECK_TYPE(false, "PyTorch has no counterpart of a ", type_string(),
+                     ": read the value with onnxruntime itself");
+  }
+  return *type_;
+}
+
+at::IntArrayRef Value::sizes() const {
+  require_tensor();
+  return sizes_;
+}
+
+at::Device Value::device() const {
+  require_tensor();
+  return device_;
+}
+
+void* Value::data() const {
+  static_cast<void>(type());
+  return data_;
+}
+
+size_t Value::nbytes() const { return type().bytes(c10::multiply_integers(sizes_)); }
+
+std::string Value::type_string() const {
+  OrtTypeInfo* info = nullptr;
+  check_status(api().GetTypeInfo(handle_.get(), &info));
+  return ortdl::type_string(TypeInfoHandle(info).get());
+}
+
+void Value::bump_version() const {
+  if (version_.enabled()) {
+    c10::VariableVersion(version_).bump();
+  }
+}
+
+}  // namespace ortdl

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/SmallVector.h>
+#include <ortdl/element_type.h>
+#include <ortdl/live.h>
+#include <ortdl/runtime.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+/// \file
+/// Tensor -> OrtValue -> tensor without a copy, and who keeps what alive.
+namespace ortdl {
+
+/// Whether a conversion may copy the elements.
+enum class Copy : uint8_t {
+  kNever,     ///< share memory or throw
+  kIfNeeded,  ///< share memory where possible
+  kAlways,    ///< never share memory
+};
+
+/// `copy` as Python spells it: False, None or True.
+[[nodiscard]] constexpr Copy copy_policy(std::optional<bool> copy) noexcept {
+  if (!copy.has_value()) {
+    return Copy::kIfNeeded;
+  }
+  return *copy ? Copy::kAlways : Copy::kNever;
+}
+
+/// An OrtValue, as C++, TorchScript (`torch.classes.ortdl.OrtValue`) and Python hold it.
+///
+/// The OrtValue owns the memory it points to: a tensor's storage lives until both the value and
+/// everything made from it are gone, whichever goes last. Immutable but for the elements; safe to
+/// read from any thread and to release on any thread, without Python's GIL.
+class Value final : public torch::CustomClassHolder {
+ public:
+  /// Take over an OrtValue of any kind, such as an output of ONNX Runtime.
+  explicit Value(ValueHandle handle);
+  Value(const Value&) = delete;
+  Value(Value&&) = delete;
+  Value& operator=(const Value&) = delete;
+  Value& operator=(Value&&) = delete;
+  ~Value() override = default;
+
+  /// A value of `tensor`: same shape (last dimension doubled for float4_e2m1fn_x2), same memory
+  /// unless `copy` makes another.
+  ///
+  /// A storage that is shared is marked as not resizable, as `Tensor.numpy()` does, so that
+  /// PyTorch refuses to free it under the value.
+  /// \throws c10::BufferError if the tensor has no memory to share (sparse, meta, fake, ...),
+  ///   requires grad while grad mode is on, or has a pending negation or conjugation and
+  ///   `copy` is `kNever`.
+  /// \throws c10::TypeError if ONNX Runtime lacks its dtype.
+  /// \throws c10::ValueError if `copy` is `kNever` and the layout would need a copy, or the
+  ///   device is not supported.
+  [[nodiscard]] static c10::intrusive_ptr<Value> from_tensor(const at::Tensor& tensor,
+                                                             Copy copy = Copy::kNever);
+
+  /// A value of packed elements (4 or 2 bits each) over `bytes`, a flat contiguous uint8 tensor
+  /// whose memory is shared.
+  /// \throws c10::TypeError unless `type` is a packed type and `bytes` is uint8.
+  /// \throws c10::ValueError unless `bytes` is flat and has just the bytes that `shape` needs.
+  [[nodiscard]] static c10::intrusive_ptr<Value> from_packed(const at::Tensor& bytes,
+                                                             const ElementType& type,
+                                                             at::IntArrayRef shape);
+
+  /// A tensor of this value: same memory unless `copy` is `kAlways`.
+  /// \throws c10::TypeError if the value is no tensor, or PyTorch has no dense tensor of its type.
+  [[nodiscard]] at::Tensor to_tensor(Copy copy = Copy::kNever) const;
+
+  /// The elements' bytes as a flat uint8 tensor that shares their memory, for every type.
+  /// \throws c10::TypeError if the value is no tensor.
+  [[nodiscard]] at::Tensor packed() const;
+
+  /// The value's kind: tensor, sparse tensor, sequence, map, optional, opaque.
+  [[nodiscard]] ONNXType kind() const noexcept { return kind_; }
+  [[nodiscard]] bool is_tensor() const noexcept { return kind_ == ONNX_TYPE_TENSOR; }
+  /// False for an optional value with nothing in it.
+  [[nodiscard]] bool has_value() const;
+
+  /// The element type. \throws c10::TypeError if the value is no tensor, or of an unsupported type.
+  [[nodiscard]] const ElementType& type() const;
+  /// The logical shape. \throws c10::TypeError if the value is no tensor.
+  [[nodiscard]] at::IntArrayRef sizes() const;
+  /// Where the elements are. \throws c10::TypeError if the value is no tensor.
+  [[nodiscard]] at::Device device() const;
+  /// The address of the first element. \throws c10::TypeError if the value is no tensor.
+  [[nodiscard]] void* data() const;
+  /// Bytes that the elements take. \throws c10::TypeError if the value is no tensor.
+  [[nodiscard]] size_t nbytes() const;
+  /// The type as onnxruntime spells it, such as "tensor(float)".
+  [[nodiscard]] std::string type_string() const;
+
+  /// Say to autograd that the elements were written to; the tensor that this value was made from
+  /// and every tensor made from it share one version.
+  void bump_version() const;
+
+  /// The OrtValue itself, owned by this object.
+  [[nodiscard]] ::OrtValue* handle() const noexcept { return handle_.get(); }
+
+ private:
+  Value(ValueHandle handle, const ElementType& type, void* data, at::Device device,
+        at::IntArrayRef sizes, c10::VariableVersion version);
+  friend c10::intrusive_ptr<Value>;
+
+  static c10::intrusive_ptr<Value> share(const at::Tensor& tensor, const ElementType& type,
+                                         at::IntArrayRef sizes);
+  void require_tensor() const;
+  void read_tensor();
+  [[nodiscard]] at::Tensor view(at::IntArrayRef sizes, at::ScalarType scalar) const;
+
+  detail::Counted<detail::Kind::kValue> counted_;
+  ValueHandle handle_;
+  // What ONNX Runtime would answer about the value, asked once: it cannot change.
+  const ElementType* type_ = nullptr;
+  void* data_ = nullptr;
+  at::Device device_ = at::kCPU;
+  ONNXType kind_ = ONNX_TYPE_TENSOR;
+  c10::SmallVector<int64_t, 5> sizes_;
+  c10::VariableVersion version_{c10::VariableVersion::DISABLED};
+};
+
+using ValuePtr = c10::intrusive_ptr<Value>;
+
+}  // namespace ortdl

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <cstdint>
+#include <vector>
+
+/// \file
+/// Python arguments as C++ values, refused by role where they are something else.
+
+namespace ortdl::python {
+
+/// The tensor that `object` is. \throws c10::TypeError that says `role` and what it is instead.
+inline const at::Tensor& tensor_arg(PyObject* object, const char* role) {
+  TORCH_CHECK_TYPE(THPVariable_Check(object), role, " must be a torch.Tensor, not ",
+                   Py_TYPE(object)->tp_name);
+  return THPVariable_Unpack(object);
+}
+
+/// The integer that `object` is.
+/// \throws c10::TypeError that says `role` for anything else, c10::ValueError beyond 64 bits.
+inline int64_t int_arg(PyObject* object, const char* role) {
+  TORCH_CHECK_TYPE(PyIndex_Check(object), role, " must be an integer, not ",
+                   Py_TYPE(object)->tp_name);
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(object, &overflow);
+  TORCH_CHECK_VALUE(overflow == 0, role, " does not fit into 64 bits");
+  if (number == -1 && PyErr_Occurred() != nullptr) {
+    throw python_error();
+  }
+  return number;
+}
+
+/// The sizes in the sequence `object`. \throws as `int_arg` does.
+inline std::vector<int64_t> shape_arg(PyObject* object) {
+  TORCH_CHECK_TYPE(PySequence_Check(object) && !PyUnicode_Check(object),
+                   "shape must be a sequence of integers, not ", Py_TYPE(object)->tp_name);
+  std::vector<int64_t> sizes;
+  for (const py::handle size : py::reinterpret_borrow<py::sequence>(object)) {
+    sizes.push_back(int_arg(size.ptr(), "each size of shape"));
+  }
+  return sizes;
+}
+
+}  // namespace ortdl::python

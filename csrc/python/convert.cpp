@@ -1,0 +1,156 @@
+#include <python/args.h>
+#include <python/convert.h>
+#include <python/guarded.h>
+#include <python/ortvalue.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <array>
+#include <vector>
+
+namespace ortdl::python {
+namespace {
+
+// One positional argument and the keyword `copy`, as both conversions take them.
+struct Args {
+  PyObject* subject;
+  Copy copy;
+};
+
+Copy parse_copy(PyObject* copy) {
+  TORCH_CHECK_TYPE(PyBool_Check(copy) || copy == Py_None, "copy must be True, False or None, not ",
+                   Py_TYPE(copy)->tp_name);
+  return copy == Py_None ? Copy::kIfNeeded : copy_policy(copy == Py_True);
+}
+
+Args parse(const char* function, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  TORCH_CHECK_TYPE(count == 1, function,
+                   " takes one positional argument and the keyword copy, but ", count,
+                   " positional arguments were given");
+  if (names == nullptr) [[likely]] {
+    return {args[0], Copy::kNever};
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+    PyObject* name = PyTuple_GET_ITEM(names, i);
+    TORCH_CHECK_TYPE(PyUnicode_CompareWithASCIIString(name, "copy") == 0, function,
+                     " has no keyword argument '", py::cast<std::string>(py::handle(name)), "'");
+  }
+  return {args[0], parse_copy(args[count])};
+}
+
+// Copying may take long; sharing is done before another thread could be woken.
+template <typename Function>
+auto without_gil_if(Copy copy, Function&& function) {
+  if (copy == Copy::kNever) [[likely]] {
+    return function();
+  }
+  const py::gil_scoped_release released;
+  return function();
+}
+
+PyObject* to_ortvalue(PyObject* /*module*/, PyObject* const* args, Py_ssize_t count,
+                      PyObject* names) {
+  return guarded([&] {
+    const auto [subject, copy] = parse("to_ortvalue", args, count, names);
+    const at::Tensor& tensor = tensor_arg(subject, "the argument of to_ortvalue");
+    return wrap_value(
+        without_gil_if(copy, [&, policy = copy] { return Value::from_tensor(tensor, policy); }));
+  });
+}
+
+PyObject* from_ortvalue(PyObject* /*module*/, PyObject* const* args, Py_ssize_t count,
+                        PyObject* names) {
+  return guarded([&] {
+    const auto [subject, copy] = parse("from_ortvalue", args, count, names);
+    ValuePtr storage;
+    const ValuePtr& value = unwrap_value(subject, storage);
+    return THPVariable_Wrap(
+        without_gil_if(copy, [&, policy = copy] { return value->to_tensor(policy); }));
+  });
+}
+
+// The items of `sequence` through `convert`, as a list: all of them, or none and an exception.
+template <typename Convert>
+PyObject* convert_all(PyObject* sequence, Convert&& convert) {
+  const auto items = py::reinterpret_steal<py::object>(
+      PySequence_Fast(sequence, "expected a sequence (list or tuple)"));
+  if (!items) {
+    throw python_error();
+  }
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.ptr());
+  py::list results(count);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    // Converting may run Python, which may change the list.
+    TORCH_CHECK_VALUE(PySequence_Fast_GET_SIZE(items.ptr()) == count,
+                      "the sequence changed its size while it was converted");
+    const auto item = py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(items.ptr(), i));
+    PyList_SET_ITEM(results.ptr(), i, convert(item.ptr()));
+  }
+  return results.release().ptr();
+}
+
+PyObject* to_ortvalues(PyObject* /*module*/, PyObject* tensors) {
+  return guarded([&] {
+    return convert_all(tensors, [](PyObject* item) {
+      return wrap_value(Value::from_tensor(tensor_arg(item, "each item of to_ortvalues")));
+    });
+  });
+}
+
+PyObject* from_ortvalues(PyObject* /*module*/, PyObject* values) {
+  return guarded([&] {
+    return convert_all(values, [](PyObject* item) {
+      ValuePtr storage;
+      return THPVariable_Wrap(unwrap_value(item, storage)->to_tensor());
+    });
+  });
+}
+
+constexpr const char* kToOrtvalue =
+    "to_ortvalue(tensor, *, copy=False)\n--\n\n"
+    "An OrtValue of a tensor, over the same memory.\n\n"
+    "The value keeps the tensor's memory alive and may be used and dropped on any thread. The\n"
+    "tensor's storage is marked as not resizable, as Tensor.numpy() does.\n\n"
+    "Args:\n"
+    "    tensor: any dense CPU tensor; torch.float4_e2m1fn_x2 gives a float4e2m1 value whose last\n"
+    "        dimension is twice as long.\n"
+    "    copy: False shares memory or raises, None copies only where it must, True always "
+    "copies.\n\n"
+    "Raises:\n"
+    "    BufferError: there is no memory to share (sparse, meta, fake, functional, a storage\n"
+    "        resized to 0), the tensor requires grad while grad mode is on, or a negation or\n"
+    "        conjugation is pending and copy is False.\n"
+    "    TypeError: no tensor, or ONNX Runtime has no such dtype.\n"
+    "    ValueError: copy is False and the tensor is not contiguous, or the device is not the CPU.";
+
+constexpr const char* kFromOrtvalue =
+    "from_ortvalue(value, *, copy=False)\n--\n\n"
+    "A tensor of an OrtValue, over the same memory, which it keeps alive.\n\n"
+    "Args:\n"
+    "    value: an ortdl_torch.OrtValue or a torch.classes.ortdl.OrtValue.\n"
+    "    copy: True copies; False and None share memory.\n\n"
+    "Raises:\n"
+    "    TypeError: no OrtValue, the value is no tensor, or PyTorch has no dense tensor of its\n"
+    "        element type: OrtValue.packed() gives the bytes of the packed types.";
+
+constexpr const char* kToOrtvalues =
+    "to_ortvalues(tensors)\n--\n\n"
+    "OrtValues of several tensors, as to_ortvalue(tensor) makes them: all or none.";
+
+constexpr const char* kFromOrtvalues =
+    "from_ortvalues(values)\n--\n\n"
+    "Tensors of several OrtValues, as from_ortvalue(value) makes them: all or none.";
+
+std::array functions{
+    PyMethodDef{"to_ortvalue", c_function(to_ortvalue), METH_FASTCALL | METH_KEYWORDS, kToOrtvalue},
+    PyMethodDef{"from_ortvalue", c_function(from_ortvalue), METH_FASTCALL | METH_KEYWORDS,
+                kFromOrtvalue},
+    PyMethodDef{"to_ortvalues", to_ortvalues, METH_O, kToOrtvalues},
+    PyMethodDef{"from_ortvalues", from_ortvalues, METH_O, kFromOrtvalues},
+    PyMethodDef{},
+};
+
+}  // namespace
+
+PyMethodDef* conversion_functions() noexcept { return functions.data(); }
+
+}  // namespace ortdl::python

@@ -1,0 +1,53 @@
+#include <ortdl/runtime.h>
+#include <python/guarded.h>
+#include <torch/csrc/Exceptions.h>
+
+namespace ortdl::python {
+namespace {
+
+PyObject* ort_error_class = nullptr;
+
+void set_ort_error(const OrtError& error) {
+  const auto instance = py::reinterpret_steal<py::object>(
+      PyObject_CallFunction(ort_error_class, "s", error.what_without_backtrace()));
+  if (instance) {
+    instance.attr("code") = static_cast<int>(error.code());
+    PyErr_SetObject(ort_error_class, instance.ptr());
+  }
+}
+
+PyObject* rethrow_as_torch_does() {
+  HANDLE_TH_ERRORS
+  throw;
+  END_HANDLE_TH_ERRORS
+}
+
+}  // namespace
+
+bool add_ort_error(PyObject* module) {
+  ort_error_class = PyErr_NewExceptionWithDoc(
+      "ortdl_torch.OrtError",
+      "What ONNX Runtime reported.\n\nAttributes:\n    code: the status' code, an integer of "
+      "ONNX Runtime's `OrtErrorCode`.",
+      PyExc_RuntimeError, nullptr);
+  return ort_error_class != nullptr &&
+         PyModule_AddObjectRef(module, "OrtError", ort_error_class) == 0;
+}
+
+void set_python_error() noexcept {
+  try {
+    try {
+      throw;
+    } catch (const OrtError& error) {
+      set_ort_error(error);
+    } catch (const std::bad_alloc&) {
+      PyErr_NoMemory();
+    } catch (...) {
+      static_cast<void>(rethrow_as_torch_does());
+    }
+  } catch (...) {
+    PyErr_SetString(PyExc_SystemError, "ortdl_torch: an error could not be reported");
+  }
+}
+
+}  // namespace ortdl::python

@@ -1,0 +1,67 @@
+#include <ortdl/element_type.h>
+#include <ortdl/live.h>
+#include <ortdl/runtime.h>
+#include <python/convert.h>
+#include <python/door.h>
+#include <python/guarded.h>
+#include <python/ortvalue.h>
+#include <python/session.h>
+#include <python/session_factory.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <map>
+#include <vector>
+
+// Registration only: what `ortdl_torch._C` holds.
+namespace ortdl::python {
+namespace {
+
+std::vector<at::ScalarType> dtypes() {
+  std::vector<at::ScalarType> types;
+  for (const ElementType& type : element_types()) {
+    if (type.scalar != at::ScalarType::Undefined && !type.packed()) {
+      types.push_back(type.scalar);
+    }
+  }
+  return types;
+}
+
+std::map<int, int> packed_bits() {
+  std::map<int, int> bits;
+  for (const ElementType& type : element_types()) {
+    if (type.packed()) {
+      bits[type.onnx] = type.dlpack.bits;
+    }
+  }
+  return bits;
+}
+
+py::dict live() {
+  const LiveObjects live = live_objects();
+  py::dict counts;
+  counts["values"] = live.values;
+  counts["owners"] = live.owners;
+  counts["sessions"] = live.sessions;
+  return counts;
+}
+
+}  // namespace
+}  // namespace ortdl::python
+
+PYBIND11_MODULE(_C, module) {
+  using namespace ortdl::python;
+  if (!add_ort_error(module.ptr()) || !add_ortvalue(module.ptr()) || !add_session(module.ptr()) ||
+      PyModule_AddFunctions(module.ptr(), conversion_functions()) != 0 ||
+      PyModule_AddFunctions(module.ptr(), session_functions()) != 0) {
+    throw py::error_already_set();
+  }
+  module.def("set_value_class", [](const py::object& cls) { set_value_class(cls.ptr()); });
+  module.def("drop_captured_options", [] { take_captured_options().reset(); });
+  module.def("runtime_version", &ortdl::runtime_version);
+  module.def("element_type_of", [](at::ScalarType type) { return ortdl::element_type(type).onnx; });
+  module.def("dtypes", &dtypes);
+  module.def("packed_bits", &packed_bits);
+  module.def("live_objects", &live,
+             "How many objects of this library are alive in the process, for leak tests: 'values' "
+             "(OrtValues), 'owners' (tensors' memory that OrtValues hold), 'sessions'.");
+}

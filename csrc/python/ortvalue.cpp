@@ -1,0 +1,186 @@
+#include <python/args.h>
+#include <python/guarded.h>
+#include <python/ortvalue.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
+
+#include <array>
+
+namespace ortdl::python {
+namespace {
+
+struct PyOrtValue {
+  PyObject_HEAD ValuePtr value;
+};
+
+PyTypeObject* base_type = nullptr;
+// The class whose instances are made: the Python one on top of the type here.
+PyTypeObject* value_class = nullptr;
+
+const ValuePtr& value_of(PyObject* self) { return reinterpret_cast<PyOrtValue*>(self)->value; }
+
+PyObject* make(PyTypeObject* type, ValuePtr value) {
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self == nullptr) {
+    throw python_error();
+  }
+  new (&reinterpret_cast<PyOrtValue*>(self)->value) ValuePtr(std::move(value));
+  return self;
+}
+
+void dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  reinterpret_cast<PyOrtValue*>(self)->value.~ValuePtr();
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    TORCH_CHECK_TYPE(
+        PyTuple_GET_SIZE(args) == 1 && (kwargs == nullptr || PyDict_GET_SIZE(kwargs) == 0),
+        "OrtValue takes one torch.classes.ortdl.OrtValue; values of tensors are made by "
+        "ortdl_torch.to_ortvalue(tensor)");
+    ValuePtr storage;
+    return make(type, unwrap_value(PyTuple_GET_ITEM(args, 0), storage));
+  });
+}
+
+// The Python method or property `Function`, from a function of the value.
+template <auto Function>
+PyObject* method(PyObject* self, PyObject* /*unused*/) {
+  return guarded([&] { return py::cast(Function(*value_of(self))).release().ptr(); });
+}
+
+template <auto Function>
+PyObject* property(PyObject* self, void* /*unused*/) {
+  return method<Function>(self, nullptr);
+}
+
+std::vector<int64_t> shape(const Value& value) { return value.sizes().vec(); }
+int32_t element_type_of(const Value& value) { return value.type().onnx; }
+uintptr_t data_ptr(const Value& value) { return reinterpret_cast<uintptr_t>(value.data()); }
+std::string data_type(const Value& value) { return value.type_string(); }
+std::string device_name(const Value& value) { return value.device().is_cpu() ? "cpu" : "cuda"; }
+size_t size_in_bytes(const Value& value) { return value.nbytes(); }
+bool has_value(const Value& value) { return value.has_value(); }
+bool is_tensor(const Value& value) { return value.is_tensor(); }
+bool is_sparse(const Value& value) { return value.kind() == ONNX_TYPE_SPARSETENSOR; }
+bool is_tensor_sequence(const Value& value) {
+  return value.type_string().starts_with("seq(tensor");
+}
+at::Tensor packed(const Value& value) { return value.packed(); }
+at::Device device(const Value& value) { return value.device(); }
+
+std::optional<at::ScalarType> dtype(const Value& value) {
+  const at::ScalarType scalar = value.type().scalar;
+  return scalar == at::ScalarType::Undefined ? std::nullopt : std::optional(scalar);
+}
+
+PyObject* script_object(PyObject* self, void* /*unused*/) {
+  return guarded(
+      [&] { return torch::jit::toPyObject(c10::IValue(value_of(self))).release().ptr(); });
+}
+
+PyObject* from_packed(PyObject* /*unused*/, PyObject* const* args, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    TORCH_CHECK_TYPE(count == 3, "from_packed takes (bytes, element_type, shape), but ", count,
+                     " arguments were given");
+    const at::Tensor& bytes = tensor_arg(args[0], "bytes");
+    const auto& type = element_type_from_onnx(int_arg(args[1], "element_type"));
+    return wrap_value(Value::from_packed(bytes, type, shape_arg(args[2])));
+  });
+}
+
+template <auto Function>
+constexpr PyMethodDef method_def(const char* name, const char* doc) {
+  return {name, method<Function>, METH_NOARGS, doc};
+}
+
+constexpr const char* kFromPacked =
+    "from_packed(bytes, element_type, shape)\n--\n\n"
+    "A value of int4, uint4, int2, uint2 or float4e2m1 elements over the memory of `bytes`.\n\n"
+    "Args:\n"
+    "    bytes: flat uint8 tensor, elements packed from the low bits up; shared, kept alive.\n"
+    "    element_type: ONNX's number of the type (onnx.TensorProto.INT4, ...).\n"
+    "    shape: the logical shape, in elements.\n\n"
+    "Raises:\n"
+    "    TypeError: the type is not a packed one, or `bytes` is no uint8 tensor.\n"
+    "    ValueError: `bytes` is not flat, or their number does not fit the shape.";
+
+std::array methods{
+    method_def<shape>("shape", "The shape, in elements, as a list of ints."),
+    method_def<element_type_of>("element_type", "ONNX's number of the element type."),
+    method_def<data_type>("data_type", "The type as onnxruntime spells it, as 'tensor(float)'."),
+    method_def<device_name>("device_name", "The kind of device that holds the elements, as 'cpu'."),
+    method_def<data_ptr>("data_ptr", "The address of the first element; 0 where there is none."),
+    method_def<size_in_bytes>("tensor_size_in_bytes", "The bytes that the elements take."),
+    method_def<has_value>("has_value", "False for an optional value with nothing in it."),
+    method_def<is_tensor>("is_tensor", "True if the value is a dense tensor."),
+    method_def<is_sparse>("is_sparse_tensor", "True if the value is a sparse tensor."),
+    method_def<is_tensor_sequence>("is_tensor_sequence", "True if it is a sequence of tensors."),
+    method_def<packed>("packed",
+                       "The elements' bytes as a flat uint8 tensor that shares their memory."),
+    PyMethodDef{"from_packed", c_function(from_packed), METH_FASTCALL | METH_STATIC, kFromPacked},
+    PyMethodDef{},
+};
+
+std::array properties{
+    PyGetSetDef{"dtype", property<dtype>, nullptr,
+                "The torch.dtype, or None where PyTorch has none.", nullptr},
+    PyGetSetDef{"device", property<device>, nullptr, "The torch.device of the elements.", nullptr},
+    PyGetSetDef{"script_object", script_object, nullptr,
+                "The torch.classes.ortdl.OrtValue behind this object.", nullptr},
+    PyGetSetDef{},
+};
+
+std::array slots{
+    PyType_Slot{Py_tp_new, reinterpret_cast<void*>(create)},
+    PyType_Slot{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+    PyType_Slot{Py_tp_methods, methods.data()},
+    PyType_Slot{Py_tp_getset, properties.data()},
+    PyType_Slot{0, nullptr},
+};
+
+PyType_Spec spec{"ortdl_torch._C.OrtValueBase", sizeof(PyOrtValue), 0,
+                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots.data()};
+
+}  // namespace
+
+void set_value_class(PyObject* cls) {
+  TORCH_CHECK_TYPE(
+      PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), base_type),
+      "expected a subclass of OrtValueBase");
+  Py_INCREF(cls);
+  value_class = reinterpret_cast<PyTypeObject*>(cls);
+}
+
+PyObject* wrap_value(ValuePtr value) { return make(value_class, std::move(value)); }
+
+const ValuePtr& unwrap_value(PyObject* object, ValuePtr& storage) {
+  if (Py_TYPE(object) == value_class || PyObject_TypeCheck(object, base_type)) [[likely]] {
+    return value_of(object);
+  }
+  if (py::isinstance<torch::jit::Object>(object)) {
+    const auto script = py::cast<torch::jit::Object>(py::handle(object));
+    if (script.type()->name() &&
+        script.type()->name()->qualifiedName() == "__torch__.torch.classes.ortdl.OrtValue") {
+      storage = c10::IValue(script._ivalue()).toCustomClass<Value>();
+      return storage;
+    }
+  }
+  TORCH_CHECK_TYPE(false,
+                   "expected an ortdl_torch.OrtValue or a torch.classes.ortdl.OrtValue, not ",
+                   Py_TYPE(object)->tp_name);
+}
+
+bool add_ortvalue(PyObject* module) {
+  auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (type == nullptr) {
+    return false;
+  }
+  base_type = type;
+  value_class = type;
+  return PyModule_AddObjectRef(module, "OrtValueBase", reinterpret_cast<PyObject*>(type)) == 0;
+}
+
+}  // namespace ortdl::python

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <Python.h>
+#include <ortdl/value.h>
+
+/// \file
+/// `ortdl_torch._C.OrtValueBase`, a plain CPython type: making one must cost next to nothing.
+namespace ortdl::python {
+
+/// Add the type to `module`; false with a Python error set on failure.
+[[nodiscard]] bool add_ortvalue(PyObject* module);
+
+/// Make `cls`, a subclass of the type, the class of the values that functions here return.
+/// \throws c10::TypeError if it is not a subclass.
+void set_value_class(PyObject* cls);
+
+/// A new Python OrtValue. \throws python_error
+[[nodiscard]] PyObject* wrap_value(ValuePtr value);
+
+/// The value behind an `OrtValue` or a `torch.classes.ortdl.OrtValue`; `storage` holds the
+/// latter's.
+/// \throws c10::TypeError for anything else.
+[[nodiscard]] const ValuePtr& unwrap_value(PyObject* object, ValuePtr& storage);
+
+}  // namespace ortdl::python

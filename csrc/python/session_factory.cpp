@@ -1,0 +1,87 @@
+#include <ortdl/session.h>
+#include <python/door.h>
+#include <python/guarded.h>
+#include <python/session_factory.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace ortdl::python {
+namespace {
+
+using Options = std::map<std::string, std::string>;
+using Providers = std::vector<std::pair<std::string, Options>>;
+
+StringDict to_dict(const Options& options) {
+  StringDict dict;
+  for (const auto& [key, value] : options) {
+    dict.insert(key, value);
+  }
+  return dict;
+}
+
+SessionConfig config_of(const py::object& model, const Options& properties,
+                        const Providers& providers) {
+  SessionConfig config;
+  if (py::isinstance<py::bytes>(model)) {
+    const auto bytes = py::cast<std::string_view>(model);
+    config.model = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
+    std::ranges::copy(bytes, config.model.mutable_data_ptr<uint8_t>());
+  } else {
+    config.path = py::cast<std::string>(model);
+  }
+  config.properties = to_dict(properties);
+  for (const auto& [name, options] : providers) {
+    config.providers.push_back({name, to_dict(options)});
+  }
+  return config;
+}
+
+// Loading a model may take long.
+template <typename Make>
+PyObject* script_object_of(Make&& make) {
+  SessionPtr session;
+  {
+    const py::gil_scoped_release released;
+    session = make();
+  }
+  return torch::jit::toPyObject(c10::IValue(std::move(session))).release().ptr();
+}
+
+PyObject* make_session(PyObject* /*module*/, PyObject* args) {
+  return guarded([&] {
+    const auto [model, properties, providers] =
+        py::cast<std::tuple<py::object, Options, Providers>>(py::handle(args));
+    SessionOptionsHandle options = take_captured_options();
+    SessionConfig config = config_of(model, properties, providers);
+    return script_object_of([&] {
+      config.entries = config_entries(options.get());
+      config.append_providers(options.get());
+      return c10::make_intrusive<Session>(std::move(config), std::move(options));
+    });
+  });
+}
+
+// From the state that `__getstate__` of torch.classes.ortdl.InferenceSession gives.
+PyObject* load_session(PyObject* /*module*/, PyObject* state) {
+  return guarded([&] {
+    const c10::TypePtr type = c10::getTypePtr<SessionState>();
+    auto saved = torch::jit::toIValue(py::handle(state), type).to<SessionState>();
+    return script_object_of(
+        [&] { return c10::make_intrusive<Session>(SessionConfig::from_state(std::move(saved))); });
+  });
+}
+
+std::array functions{
+    PyMethodDef{"make_session", make_session, METH_VARARGS, nullptr},
+    PyMethodDef{"load_session", load_session, METH_O, nullptr},
+    PyMethodDef{},
+};
+
+}  // namespace
+
+PyMethodDef* session_functions() noexcept { return functions.data(); }
+
+}  // namespace ortdl::python

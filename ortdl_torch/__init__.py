@@ -1,0 +1,35 @@
+"""PyTorch tensors as ONNX Runtime values and back without a copy, and ONNX models on tensors.
+
+Importing this package attaches the ONNX Runtime inside the installed ``onnxruntime`` package (any
+flavour of it) and registers ``torch.ops.ortdl`` and ``torch.classes.ortdl``.
+"""
+
+from ortdl_torch import _runtime
+
+_runtime.attach()
+
+# The names below live in modules that need the runtime, so attaching comes first.
+from ortdl_torch._C import (  # noqa: E402
+    OrtError,
+    from_ortvalue,
+    from_ortvalues,
+    live_objects,
+    to_ortvalue,
+    to_ortvalues,
+)
+from ortdl_torch.session import InferenceSession, NodeArg  # noqa: E402
+from ortdl_torch.value import OrtValue  # noqa: E402
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "InferenceSession",
+    "NodeArg",
+    "OrtError",
+    "OrtValue",
+    "from_ortvalue",
+    "from_ortvalues",
+    "live_objects",
+    "to_ortvalue",
+    "to_ortvalues",
+]

@@ -1,0 +1,57 @@
+"""The door to the ONNX Runtime that the installed ``onnxruntime`` package contains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch  # noqa: F401  (loads the libraries that the extension links to)
+
+from ortdl_torch import _C
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+OLDEST_RUNTIME = (1, 23)
+
+
+def _check_version(version: str) -> None:
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers < OLDEST_RUNTIME:
+        oldest = ".".join(map(str, OLDEST_RUNTIME))
+        raise ImportError(
+            f"ortdl_torch needs onnxruntime {oldest} or newer, but {version} is installed: "
+            "run `pip install --upgrade onnxruntime`"
+        )
+
+
+def attach() -> None:
+    """Attach the runtime of the installed ``onnxruntime`` package.
+
+    Raises:
+        ImportError: no onnxruntime is installed, it is too old, or another ONNX Runtime is in use
+            in this process already.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ImportError(
+            "ortdl_torch needs the onnxruntime package, and importing it failed "
+            f"({error}): run `pip install onnxruntime` (or the flavour for your device)"
+        ) from error
+    _check_version(onnxruntime.__version__)
+    try:
+        capture_options(onnxruntime.SessionOptions())
+    except Exception as error:
+        raise ImportError(
+            f"ortdl_torch cannot use onnxruntime {onnxruntime.__version__}: {error}"
+        ) from error
+    _C.drop_captured_options()
+
+
+def capture_options(options: onnxruntime.SessionOptions) -> None:
+    """Hand ``options`` to the extension, which keeps a clone for the next session of this thread.
+
+    onnxruntime loads the library that it is told holds custom operators and calls it with the
+    options and its API table. The extension is that library, and registers no operator.
+    """
+    options.register_custom_ops_library(_C.__file__)

@@ -1,0 +1,175 @@
+"""ONNX models that take tensors and give tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import onnxruntime
+import torch
+
+from ortdl_torch import _C
+from ortdl_torch._runtime import capture_options
+
+# The options that a saved session keeps. Those that name files to write are left out, so that
+# loading a session writes none.
+_SAVED_PROPERTIES = (
+    "enable_cpu_mem_arena",
+    "enable_mem_pattern",
+    "execution_mode",
+    "graph_optimization_level",
+    "inter_op_num_threads",
+    "intra_op_num_threads",
+    "log_severity_level",
+    "log_verbosity_level",
+    "logid",
+    "use_deterministic_compute",
+)
+
+_Providers = Sequence[str | tuple[str, Mapping[str, Any]]]
+
+
+class NodeArg(NamedTuple):
+    """An input or output that a model declares."""
+
+    name: str
+    type: str
+    """As onnxruntime spells it, such as ``tensor(float)``."""
+    shape: list[int | str | None]
+    """A number, or a name or None where the model leaves the size open."""
+
+
+class InferenceSession(_C.InferenceSessionBase):
+    """An ONNX model loaded into ONNX Runtime, called with tensors.
+
+    ``session(*tensors, **named_tensors)`` runs the model and returns a tuple of its outputs as
+    tensors. Contiguous inputs are read in place; other layouts are copied. Outputs are ONNX
+    Runtime's own memory, never that of an input, and outlive the session. Any number of threads may
+    call one session at once; Python's GIL is released while a model loads and runs.
+
+    Args:
+        model: path of an ONNX file, its bytes, or a ``torch.classes.ortdl.InferenceSession`` to
+            stand for. Bytes are copied and kept, for saving the session.
+        sess_options: every option set on it holds for the session. It is not kept.
+        providers: names of execution providers or pairs of name and options, preferred first;
+            the CPU's if None.
+        provider_options: a dict of options for each of ``providers``.
+
+    Calling it raises:
+        ValueError: a wrong name, number, rank, size or device of an input.
+        TypeError: a wrong dtype, no tensor, or an output that is no tensor.
+        BufferError: an input requires grad while grad mode is on, or has no memory to read.
+        OrtError: ONNX Runtime failed.
+
+    Raises:
+        OrtError: ONNX Runtime refuses the model.
+        ValueError: a provider is asked for that this ONNX Runtime does not offer.
+        TypeError: a wrong kind of argument.
+
+    Sessions can be pickled and deep-copied: the model is saved whole, with its providers and those
+    options that onnxruntime lets one read back (not: free dimension overrides, initializers, custom
+    operator libraries and files to write).
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes | torch.ScriptObject,
+        sess_options: onnxruntime.SessionOptions | None = None,
+        providers: _Providers | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        if isinstance(model, torch.ScriptObject):
+            if any(given is not None for given in (sess_options, providers, provider_options)):
+                raise ValueError("a loaded session cannot be given other options or providers")
+            self._set_script_object(model)
+            return
+        options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        if not isinstance(options, onnxruntime.SessionOptions):
+            raise TypeError(
+                "sess_options must be an onnxruntime.SessionOptions, not "
+                f"{type(sess_options).__name__}"
+            )
+        pairs = _provider_pairs(providers, provider_options)
+        source = _model_source(model)
+        capture_options(options)
+        self._set_script_object(_C.make_session(source, _saved_properties(options), pairs))
+
+    def run(
+        self, output_names: Sequence[str] | None, feeds: Mapping[str, torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Run the model for some of its outputs.
+
+        Args:
+            output_names: the outputs to compute, in the order wanted; None for all.
+            feeds: every input of the model by name.
+
+        Returns:
+            The outputs asked for. Errors are those of calling the session.
+        """
+        if not isinstance(feeds, Mapping):
+            raise TypeError(f"feeds must map names to tensors, not be a {type(feeds).__name__}")
+        return self._run(output_names, dict(feeds))
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs that the model takes, in order."""
+        return [NodeArg(*node) for node in self._input_nodes()]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs that the model gives, in order."""
+        return [NodeArg(*node) for node in self._output_nodes()]
+
+    def get_providers(self) -> list[str]:
+        """The execution providers in use, preferred first; the CPU's is always last."""
+        names = [name for name in self._provider_names() if name != "CPUExecutionProvider"]
+        return [*names, "CPUExecutionProvider"]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        saved: Any = self.script_object.__getstate__()
+        state, _script_class = saved
+        return _from_state, (type(self), state)
+
+
+def _from_state(cls: type[InferenceSession], state: tuple[Any, ...]) -> InferenceSession:
+    session = cls.__new__(cls)
+    session._set_script_object(_C.load_session(state))
+    return session
+
+
+def _model_source(model: object) -> bytes | str:
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    if isinstance(model, (str, os.PathLike)):
+        return os.fsdecode(model)
+    raise TypeError(
+        "model must be the path of an ONNX file, its bytes or a "
+        f"torch.classes.ortdl.InferenceSession, not {type(model).__name__}"
+    )
+
+
+def _saved_properties(options: onnxruntime.SessionOptions) -> dict[str, str]:
+    def text(value: Any) -> str:
+        return value if isinstance(value, str) else str(int(value))
+
+    return {name: text(getattr(options, name)) for name in _SAVED_PROPERTIES}
+
+
+def _provider_pairs(
+    providers: _Providers | None, provider_options: Sequence[Mapping[str, Any]] | None
+) -> list[tuple[str, dict[str, str]]]:
+    if isinstance(providers, str):
+        raise TypeError(f"providers must be a list, not a string: pass [{providers!r}]")
+    named: list[str | tuple[str, Mapping[str, Any]]] = list(providers or [])
+    if provider_options is not None and len(provider_options) != len(named):
+        raise ValueError(
+            f"{len(provider_options)} provider_options were given for {len(named)} providers"
+        )
+    pairs = []
+    for i, provider in enumerate(named):
+        if isinstance(provider, str):
+            provider = (provider, {})
+        name, options = provider
+        if provider_options is not None:
+            options = {**options, **provider_options[i]}
+        pairs.append((name, {str(key): str(value) for key, value in options.items()}))
+    return pairs

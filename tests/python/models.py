@@ -1,0 +1,89 @@
+"""Small ONNX models, built in memory, that the tests run."""
+
+from collections.abc import Sequence
+
+import onnx
+from onnx import TensorProto, ValueInfoProto, helper
+
+FLOAT = TensorProto.FLOAT
+Shape = Sequence[int | str | None] | None
+
+
+def info(name: str, shape: Shape = (None,), element_type: int = FLOAT) -> ValueInfoProto:
+    """A graph input or output; a shape of None leaves the rank open."""
+    return helper.make_tensor_value_info(name, element_type, shape)
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[ValueInfoProto],
+    outputs: Sequence[ValueInfoProto],
+    initializers: Sequence[TensorProto] = (),
+) -> bytes:
+    """The serialised model of one graph, with the default and the machine-learning operators."""
+    graph = helper.make_graph(list(nodes), "g", list(inputs), list(outputs), list(initializers))
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=11).SerializeToString()
+
+
+def unary(op: str, shape: Shape = (None,), element_type: int = FLOAT, **attributes: int) -> bytes:
+    """y = op(x)."""
+    return model(
+        [helper.make_node(op, ["x"], ["y"], **attributes)],
+        [info("x", shape, element_type)],
+        [info("y", shape, attributes.get("to", element_type))],
+    )
+
+
+def passthrough(element_type: int, shape: Shape = (None,)) -> bytes:
+    """A graph without nodes, whose output is its input: it needs no kernel for the type."""
+    return model([], [info("x", shape, element_type)], [info("x", shape, element_type)])
+
+
+def subtract(shape: Shape = (None,)) -> bytes:
+    """difference = left - right."""
+    return model(
+        [helper.make_node("Sub", ["left", "right"], ["difference"])],
+        [info("left", shape), info("right", shape)],
+        [info("difference", shape)],
+    )
+
+
+def weights_as_outputs(kind: str) -> bytes:
+    """y = x * w, and w itself beside it: an initializer or the output of a Constant node."""
+    weight = helper.make_tensor("w", FLOAT, [2], [2.0, 3.0])
+    nodes = [helper.make_node("Mul", ["x", "w"], ["y"])]
+    outputs = [info("y", [2]), info("w", [2])]
+    if kind == "constant":
+        nodes.insert(0, helper.make_node("Constant", [], ["w"], value=weight))
+        return model(nodes, [info("x", [2])], outputs)
+    return model(nodes, [info("x", [2])], outputs, [weight])
+
+
+def without_inputs() -> bytes:
+    """c = Constant."""
+    value = helper.make_tensor("v", FLOAT, [2], [4.0, 5.0])
+    return model([helper.make_node("Constant", [], ["c"], value=value)], [], [info("c", [2])])
+
+
+def with_other_output(kind: str) -> bytes:
+    """y = relu(x), and an output named "other" that is no tensor that PyTorch has."""
+    tensor_type = helper.make_tensor_type_proto(FLOAT, [None])
+    if kind == "sequence":
+        node = helper.make_node("SequenceConstruct", ["x"], ["other"])
+        other = helper.make_value_info("other", helper.make_sequence_type_proto(tensor_type))
+    elif kind == "optional":
+        node = helper.make_node("Optional", ["x"], ["other"])
+        other = helper.make_value_info("other", helper.make_optional_type_proto(tensor_type))
+    elif kind == "map":
+        node = helper.make_node(
+            "ZipMap", ["x"], ["other"], domain="ai.onnx.ml", classlabels_int64s=[0, 1]
+        )
+        other = ValueInfoProto(name="other")
+        entry = other.type.sequence_type.elem_type.map_type
+        entry.key_type = TensorProto.INT64
+        entry.value_type.CopyFrom(helper.make_tensor_type_proto(FLOAT, None))
+    else:
+        node = helper.make_node("Cast", ["x"], ["other"], to=TensorProto.STRING)
+        other = info("other", element_type=TensorProto.STRING)
+    return model([helper.make_node("Relu", ["x"], ["y"]), node], [info("x")], [info("y"), other])

@@ -1,0 +1,114 @@
+"""What several test files share: the types that cross, their bits, and the check of a refusal."""
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+import ortdl_torch
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A byte-aligned element type: PyTorch's dtype, ONNX's number and ONNX's name."""
+
+    dtype: torch.dtype
+    number: int
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+KINDS = [
+    Kind(torch.float32, 1, "float"),
+    Kind(torch.uint8, 2, "uint8"),
+    Kind(torch.int8, 3, "int8"),
+    Kind(torch.uint16, 4, "uint16"),
+    Kind(torch.int16, 5, "int16"),
+    Kind(torch.int32, 6, "int32"),
+    Kind(torch.int64, 7, "int64"),
+    Kind(torch.bool, 9, "bool"),
+    Kind(torch.float16, 10, "float16"),
+    Kind(torch.float64, 11, "double"),
+    Kind(torch.uint32, 12, "uint32"),
+    Kind(torch.uint64, 13, "uint64"),
+    Kind(torch.bfloat16, 16, "bfloat16"),
+    Kind(torch.float8_e4m3fn, 17, "float8e4m3fn"),
+    Kind(torch.float8_e4m3fnuz, 18, "float8e4m3fnuz"),
+    Kind(torch.float8_e5m2, 19, "float8e5m2"),
+    Kind(torch.float8_e5m2fnuz, 20, "float8e5m2fnuz"),
+    Kind(torch.float8_e8m0fnu, 24, "float8e8m0"),
+]
+# Signalling and quiet NaNs of either sign, each with a payload.
+NANS = {
+    torch.float32: (torch.int32, [0x7F800001, 0x7FC12345, -0x7FFFFF, -0x3EDCBB]),
+    torch.float64: (
+        torch.int64,
+        [0x7FF0000000000001, 0x7FF8DEADBEEF0001, -(2**52) + 1, -(2**51) + 1],
+    ),
+}
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor's bytes, flat, as uint8."""
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def patterns(dtype: torch.dtype) -> torch.Tensor:
+    """A flat tensor with every bit pattern of a 1- or 2-byte type; of wider ones many, and NaNs."""
+    if dtype is torch.bool:
+        return torch.tensor([False, True, True, False])
+    if dtype.itemsize == 1:
+        return torch.arange(256, dtype=torch.int16).to(torch.uint8).view(dtype)
+    if dtype.itemsize == 2:
+        return torch.arange(-32768, 32768, dtype=torch.int32).to(torch.int16).view(dtype)
+    generator = torch.Generator().manual_seed(dtype.itemsize)
+    noise = torch.randint(0, 256, (4096,), dtype=torch.uint8, generator=generator).view(dtype)
+    integer, values = NANS.get(dtype, (torch.int64, []))
+    return torch.cat([noise.view(torch.uint8), bits(torch.tensor(values, dtype=integer))]).view(
+        dtype
+    )
+
+
+def live() -> dict[str, int]:
+    """The counters, after what only a traceback still held is gone."""
+    gc.collect()
+    return dict(ortdl_torch.live_objects())
+
+
+@contextmanager
+def refused(kind: type[BaseException], *words: str) -> Iterator[None]:
+    """The body raises exactly `kind`; every word, or one of its |-separated spellings, is named."""
+    with pytest.raises(kind) as caught:
+        yield
+    assert caught.type is kind, f"{caught.type.__name__} instead of {kind.__name__}: {caught.value}"
+    message = str(caught.value)
+    for word in words:
+        assert any(w.lower() in message.lower() for w in word.split("|")), (
+            f"{word!r} is missing from: {message}"
+        )
+
+
+def in_new_process(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
+    """Run `code` in a Python of its own, with `path` and the clone in front of its module path."""
+    entries = [str(p) for p in (*path, ROOT)]
+    if inherited := os.environ.get("PYTHONPATH"):
+        entries.append(inherited)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(entries)},
+        check=False,
+    )
