@@ -54,13 +54,15 @@ environment:
 .venv/ready: environment ;
 
 # A folder among the prerequisites stands for the files that come and go in it. Of each command that
-# torch's ninja prints, only the source's name is shown.
+# torch's ninja prints, only the source's name is shown. The stamp is as old as the build's start: what
+# was edited meanwhile is built next time.
 build/extension.stamp: .venv/ready setup.py pyproject.toml tools/exports.map \
 		$(wildcard csrc/*/*.cpp csrc/*/*.h) csrc/ortdl csrc/python
 	@echo '[build] compiling ortdl_torch._C with $(MAX_JOBS) jobs'
+	@mkdir -p build && touch build/extension.started
 	@$(BIN)/python setup.py --quiet build_ext --inplace --force \
 		| sed -uE 's/^(\[[0-9]+\/[0-9]+\]) .* -c $(subst /,\/,$(CURDIR))\/(csrc[^ ]+) .*/\1 \2/'
-	@touch $@
+	@mv build/extension.started $@
 
 build/cmake/build.ninja: .venv/ready CMakeLists.txt cmake/ortdlConfig.cmake.in \
 		csrc/ortdl csrc/python tests/cpp

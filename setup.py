@@ -1,5 +1,6 @@
 """Builds the extension module ortdl_torch._C; everything else stands in pyproject.toml."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -13,6 +14,8 @@ ROOT = Path(__file__).resolve().parent
 
 # torch's own default is one job per core, which the memory of small machines does not bear.
 os.environ.setdefault("MAX_JOBS", "2")
+# torch looks for ninja on the PATH, where an environment that is not activated does not put it.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
 def files(pattern: str) -> list[str]:
@@ -58,4 +61,8 @@ extension = CppExtension(
 )
 extension.include_dirs = [str(ROOT / "csrc")]
 
-setup(ext_modules=[extension], cmdclass={"build_ext": BuildExtension})
+# Two builds at once of one clone would spoil ninja's record of what depends on what.
+(ROOT / "build").mkdir(exist_ok=True)
+with open(ROOT / "build" / "lock", "w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    setup(ext_modules=[extension], cmdclass={"build_ext": BuildExtension})
