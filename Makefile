@@ -2,7 +2,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 
-PYTHON ?= python3
+# Once made, .venv stays with its interpreter until another is named.
+PYTHON ?= $(or $(wildcard .venv/bin/python),python3)
 MAX_JOBS ?= 2
 export MAX_JOBS
 export HYPOTHESIS_STORAGE_DIRECTORY := build/hypothesis
