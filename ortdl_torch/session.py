@@ -169,6 +169,8 @@ def _provider_pairs(
         if isinstance(provider, str):
             provider = (provider, {})
         name, options = provider
+        if not isinstance(name, str) or not isinstance(options, Mapping):
+            raise TypeError(f"expected a provider's name and a dict of its options, not {provider}")
         if provider_options is not None:
             options = {**options, **provider_options[i]}
         pairs.append((name, {str(key): str(value) for key, value in options.items()}))

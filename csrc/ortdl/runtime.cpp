@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <charconv>
 #include <mutex>
+#include <string_view>
 
 namespace ortdl {
 namespace {
@@ -33,11 +34,13 @@ const char* code_name(OrtErrorCode code) noexcept {
 }
 
 // "1.32.0" -> 32; the minor number of a release is its API version.
-int api_version_of(const std::string& version) noexcept {
-  int major = 0;
+int api_version_of(std::string_view version) noexcept {
   int minor = 0;
-  const bool read = std::sscanf(version.c_str(), "%d.%d", &major, &minor) == 2;
-  return read && major == 1 ? minor : 0;
+  if (version.starts_with("1.")) {
+    version.remove_prefix(2);
+    std::from_chars(version.data(), version.data() + version.size(), minor);
+  }
+  return minor;
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ class Feeds {
 
 }  // namespace
 
-Session::Session(SessionConfig config) : Session(config, complete_options(config)) {}
+Session::Session(const SessionConfig& config) : Session(config, complete_options(config)) {}
 
 Session::Session(SessionConfig config, SessionOptionsHandle options)
     : config_(std::move(config)),

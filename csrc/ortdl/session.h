@@ -22,7 +22,7 @@ class Session final : public torch::CustomClassHolder {
   /// Load the model that `config` describes, with options made from it.
   /// \throws OrtError if ONNX Runtime refuses the model.
   /// \throws c10::ValueError if a provider is not offered.
-  explicit Session(SessionConfig config);
+  explicit Session(const SessionConfig& config);
   /// As above, but with `options` (those that a caller of onnxruntime set up); `config` then
   /// describes them, for saving.
   Session(SessionConfig config, SessionOptionsHandle options);

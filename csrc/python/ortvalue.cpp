@@ -92,7 +92,7 @@ PyObject* from_packed(PyObject* /*unused*/, PyObject* const* args, Py_ssize_t co
 }
 
 template <auto Function>
-constexpr PyMethodDef method_def(const char* name, const char* doc) {
+constexpr PyMethodDef method_def(const char* name, const char* doc) noexcept {
   return {name, method<Function>, METH_NOARGS, doc};
 }
 
@@ -161,10 +161,9 @@ const ValuePtr& unwrap_value(PyObject* object, ValuePtr& storage) {
     return value_of(object);
   }
   if (py::isinstance<torch::jit::Object>(object)) {
-    const auto script = py::cast<torch::jit::Object>(py::handle(object));
-    if (script.type()->name() &&
-        script.type()->name()->qualifiedName() == "__torch__.torch.classes.ortdl.OrtValue") {
-      storage = c10::IValue(script._ivalue()).toCustomClass<Value>();
+    const c10::IValue script(py::cast<torch::jit::Object>(py::handle(object))._ivalue());
+    if (*script.type() == *c10::getCustomClassType<ValuePtr>()) {
+      storage = script.toCustomClass<Value>();
       return storage;
     }
   }

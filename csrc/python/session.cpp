@@ -45,11 +45,14 @@ void dealloc(PyObject* self) {
 
 PyObject* set_script_object(PyObject* self, PyObject* object) {
   return guarded([&]() -> PyObject* {
-    TORCH_CHECK_TYPE(py::isinstance<torch::jit::Object>(object),
+    c10::IValue script;
+    if (py::isinstance<torch::jit::Object>(object)) {
+      script = py::cast<torch::jit::Object>(py::handle(object))._ivalue();
+    }
+    TORCH_CHECK_TYPE(*script.type() == *c10::getCustomClassType<SessionPtr>(),
                      "expected a torch.classes.ortdl.InferenceSession, not ",
                      Py_TYPE(object)->tp_name);
-    const auto script = py::cast<torch::jit::Object>(py::handle(object));
-    slot_of(self) = c10::IValue(script._ivalue()).toCustomClass<Session>();
+    slot_of(self) = script.toCustomClass<Session>();
     Py_RETURN_NONE;
   });
 }
