@@ -34,9 +34,9 @@ def sources(build: Path) -> list[Path]:
 def common_state() -> bytes:
     """Returns a digest of what each source's result depends on besides the source."""
     headers = sorted(path for top in ("csrc", "tests/cpp") for path in ROOT.glob(f"{top}/**/*.h"))
-    files = [ROOT / ".clang-tidy", ROOT / "requirements.txt", ROOT / "CMakeLists.txt", *headers]
+    names = (".clang-tidy", "tests/cpp/.clang-tidy", "requirements.txt", "CMakeLists.txt")
     digest = hashlib.sha256()
-    for file in files:
+    for file in (*(ROOT / name for name in names), *headers):
         digest.update(file.name.encode() + file.read_bytes())
     return digest.digest()
 
