@@ -9,7 +9,7 @@ export MAX_JOBS
 export HYPOTHESIS_STORAGE_DIRECTORY := build/hypothesis
 
 BIN := .venv/bin
-CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h tests/cpp/*.cpp tests/cpp/*.h)
+CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h tests/cpp/*.cpp tests/cpp/*.h benchmarks/*.cpp)
 SAY = @printf '[%s] %s\n' $@
 
 .DEFAULT_GOAL := help
@@ -21,8 +21,9 @@ help:  ## say what there is
 build: build/extension.stamp  ## build the extension in place
 	@echo '[build] ortdl_torch is built: $(BIN)/python -c "import ortdl_torch"'
 
-demo: build  ## run a real model on every file of this clone
+demo: build  ## run two real models on real input
 	$(BIN)/python examples/magika_demo.py
+	$(BIN)/python examples/streaming_vad.py
 
 test: test-cpp test-python  ## run every test, C++ and Python
 
