@@ -1,7 +1,9 @@
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+import onnxruntime
 import torch
+from typing_extensions import CapsuleType
 
 class OrtError(RuntimeError):
     code: int
@@ -19,12 +21,25 @@ class OrtValueBase:
     def is_sparse_tensor(self) -> bool: ...
     def is_tensor_sequence(self) -> bool: ...
     def packed(self) -> torch.Tensor: ...
+    def _memory(self) -> torch.Tensor: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> CapsuleType: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     @staticmethod
     def from_packed(
         bytes: torch.Tensor, element_type: int, shape: Sequence[int], /
     ) -> OrtValue: ...
     @property
     def dtype(self) -> torch.dtype | None: ...
+    @property
+    def read_only(self) -> bool: ...
     @property
     def device(self) -> torch.device: ...
     @property
@@ -34,13 +49,15 @@ from ortdl_torch.value import OrtValue  # noqa: E402
 
 class InferenceSessionBase:
     def __call__(
-        self, *tensors: torch.Tensor, **named_tensors: torch.Tensor
+        self,
+        *tensors: torch.Tensor | OrtValueBase | onnxruntime.OrtValue,
+        **named_tensors: torch.Tensor | OrtValueBase | onnxruntime.OrtValue,
     ) -> tuple[torch.Tensor, ...]: ...
     @property
     def script_object(self) -> torch.ScriptObject: ...
     def _set_script_object(self, script_object: torch.ScriptObject, /) -> None: ...
     def _run(
-        self, output_names: Sequence[str] | None, feeds: dict[str, torch.Tensor], /
+        self, output_names: Sequence[str] | None, feeds: dict[str, Any], /
     ) -> list[torch.Tensor]: ...
     def _input_nodes(self) -> list[tuple[str, str, list[int | str | None]]]: ...
     def _output_nodes(self) -> list[tuple[str, str, list[int | str | None]]]: ...
@@ -48,12 +65,29 @@ class InferenceSessionBase:
 
 def to_ortvalue(tensor: torch.Tensor, /, *, copy: bool | None = False) -> OrtValue: ...
 def from_ortvalue(
-    value: OrtValueBase | torch.ScriptObject, /, *, copy: bool | None = False
+    value: OrtValueBase | torch.ScriptObject | onnxruntime.OrtValue, /, *, copy: bool | None = False
 ) -> torch.Tensor: ...
 def to_ortvalues(tensors: Sequence[torch.Tensor], /) -> list[OrtValue]: ...
 def from_ortvalues(
-    values: Sequence[OrtValueBase | torch.ScriptObject], /
+    values: Sequence[OrtValueBase | torch.ScriptObject | onnxruntime.OrtValue], /
 ) -> list[torch.Tensor]: ...
+def to_dlpack(
+    value: OrtValueBase | torch.ScriptObject | onnxruntime.OrtValue,
+    /,
+    *,
+    max_version: tuple[int, int] | None = None,
+) -> CapsuleType: ...
+def from_dlpack(
+    x: object,
+    /,
+    *,
+    device: str | torch.device | tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> OrtValue: ...
+def as_value(value: OrtValueBase | onnxruntime.OrtValue, /) -> OrtValue: ...
+def reinterpreted(value: OrtValueBase, element_type: int, /) -> OrtValue: ...
+def set_stock_class(cls: type[onnxruntime.OrtValue], /) -> None: ...
+def stop_release_queue() -> None: ...
 def make_session(
     model: bytes | str,
     properties: dict[str, str],

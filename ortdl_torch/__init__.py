@@ -11,9 +11,11 @@ _runtime.attach()
 # The names below live in modules that need the runtime, so attaching comes first.
 from ortdl_torch._C import (  # noqa: E402
     OrtError,
+    from_dlpack,
     from_ortvalue,
     from_ortvalues,
     live_objects,
+    to_dlpack,
     to_ortvalue,
     to_ortvalues,
 )
@@ -27,9 +29,11 @@ __all__ = [
     "NodeArg",
     "OrtError",
     "OrtValue",
+    "from_dlpack",
     "from_ortvalue",
     "from_ortvalues",
     "live_objects",
+    "to_dlpack",
     "to_ortvalue",
     "to_ortvalues",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from typing import TYPE_CHECKING
 
 import torch  # noqa: F401  (loads the libraries that the extension links to)
@@ -46,6 +47,9 @@ def attach() -> None:
             f"ortdl_torch cannot use onnxruntime {onnxruntime.__version__}: {error}"
         ) from error
     _C.drop_captured_options()
+    _C.set_stock_class(onnxruntime.OrtValue)
+    # The thread that releases Python's memory must not ask for the GIL of an ending interpreter.
+    atexit.register(_C.stop_release_queue)
 
 
 def capture_options(options: onnxruntime.SessionOptions) -> None:

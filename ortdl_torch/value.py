@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import torch
 
-from ortdl_torch import _C
+from ortdl_torch import _C, _numpy
 
 _DTYPES = {_C.element_type_of(dtype): dtype for dtype in _C.dtypes()}
-_PACKED_BITS = _C.packed_bits()
 
 
 class OrtValue(_C.OrtValueBase):
@@ -29,34 +29,38 @@ class OrtValue(_C.OrtValueBase):
 
     __slots__ = ()
 
-    @classmethod
-    def ortvalue_from_numpy(cls, array: np.ndarray[Any, Any], /) -> OrtValue:
+    @staticmethod
+    def from_dlpack(
+        x: object,
+        /,
+        *,
+        device: str | torch.device | tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> OrtValue:
+        """The same as :func:`ortdl_torch.from_dlpack`."""
+        return _C.from_dlpack(x, device=device, copy=copy)
+
+    @staticmethod
+    def ortvalue_from_numpy(array: np.ndarray[Any, Any], /) -> OrtValue:
         """A value over the memory of a NumPy array, which it keeps alive.
 
+        A read-only array gives a read-only value.
+
         Args:
-            array: C-contiguous and writeable, of a dtype that PyTorch has.
+            array: C-contiguous, of a dtype of NumPy or ml_dtypes that ONNX Runtime has.
 
         Raises:
-            TypeError: no array, or PyTorch has no such dtype.
+            TypeError: no array, or a dtype without counterpart.
             ValueError: the array is not contiguous.
-            BufferError: the array is read-only; pass ``array.copy()``.
+            BufferError: the array is not in the machine's byte order, or structured.
         """
         if not isinstance(array, np.ndarray):
             raise TypeError(f"expected a numpy.ndarray, not {type(array).__name__}")
-        if not array.flags.writeable:
-            raise BufferError(
-                "the array is read-only, and a value of it would be writeable: pass array.copy()"
-            )
-        if not array.flags.c_contiguous:
-            raise ValueError(
-                f"an array of shape {array.shape} and strides {array.strides} is not contiguous: "
-                "pass numpy.ascontiguousarray(array)"
-            )
-        return _C.to_ortvalue(torch.from_numpy(array))
+        return _numpy.to_value(array, copy=False)
 
-    @classmethod
+    @staticmethod
     def ortvalue_from_shape_and_type(
-        cls, shape: Sequence[int], element_type: int | np.dtype[Any] | type
+        shape: Sequence[int], element_type: int | np.dtype[Any] | type
     ) -> OrtValue:
         """A value with memory of its own, its elements not set.
 
@@ -74,31 +78,39 @@ class OrtValue(_C.OrtValueBase):
         if min(sizes, default=0) < 0 or max(sizes, default=0) >= 2**63 or count >= 2**60:
             raise ValueError(f"no value can have the shape {sizes}")
         if not isinstance(element_type, int):
-            dtype = torch.from_numpy(np.empty(0, element_type)).dtype
-        elif element_type in _PACKED_BITS:
-            size = (count * _PACKED_BITS[element_type] + 7) // 8
-            return _C.OrtValueBase.from_packed(
-                torch.empty(size, dtype=torch.uint8), element_type, sizes
-            )
-        elif element_type in _DTYPES:
-            dtype = _DTYPES[element_type]
-        else:
-            raise TypeError(f"no supported element type has ONNX's number {element_type}")
-        return _C.to_ortvalue(torch.empty(sizes, dtype=dtype))
+            element_type = _numpy.to_value(np.empty(0, element_type), copy=False).element_type()
+        if (bits := _numpy.PACKED_BITS.get(element_type)) is not None:
+            memory = torch.empty((count * bits + 7) // 8, dtype=torch.uint8)
+            return _C.OrtValueBase.from_packed(memory, element_type, sizes)
+        if (dtype := _DTYPES.get(element_type)) is not None:
+            return _C.to_ortvalue(torch.empty(sizes, dtype=dtype))
+        raise TypeError(f"no supported element type has ONNX's number {element_type}")
 
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """The elements as a NumPy array that shares their memory and keeps it alive.
+    def to_onnxruntime(self) -> onnxruntime.OrtValue:
+        """This value as onnxruntime's own class, over the same memory, which that keeps alive.
 
         Raises:
-            TypeError: NumPy has no such dtype; ``from_ortvalue`` and ``packed`` work for it.
+            BufferError: the value is read-only, which onnxruntime's class cannot say.
+            TypeError: the value is no tensor, or onnxruntime takes no such type through DLPack.
         """
-        if self.dtype is None or not _has_numpy_dtype(self.dtype):
+        try:
+            return onnxruntime.OrtValue.from_dlpack(_C.to_dlpack(self))
+        except RuntimeError as error:
             raise TypeError(
-                f"NumPy has no dtype for a {self.data_type()}: use "
-                "ortdl_torch.from_ortvalue(value), or value.packed() for the bytes"
-            )
-        array: np.ndarray[Any, Any] = _C.from_ortvalue(self).numpy()
-        return array
+                f"onnxruntime {onnxruntime.__version__} does not take a {self.data_type()} of "
+                f"shape {self.shape()}: {error}"
+            ) from error
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The elements as a NumPy array that keeps them alive.
+
+        It shares the value's memory, read-only if the value is, except for the packed types: NumPy
+        has one element per byte, so those are unpacked into a copy.
+
+        Raises:
+            TypeError: the dtype is one of ml_dtypes, which is not installed or too old.
+        """
+        return _numpy.to_array(self)
 
     def __array__(
         self, dtype: np.dtype[Any] | None = None, copy: bool | None = None
@@ -107,7 +119,7 @@ class OrtValue(_C.OrtValueBase):
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def update_inplace(
-        self, data: torch.Tensor | np.ndarray[Any, Any] | _C.OrtValueBase, /
+        self, data: torch.Tensor | np.ndarray[Any, Any] | _C.OrtValueBase | onnxruntime.OrtValue, /
     ) -> None:
         """Copy the elements of ``data`` into this value's memory.
 
@@ -117,6 +129,7 @@ class OrtValue(_C.OrtValueBase):
             data: tensor, array or value of the same shape and element type.
 
         Raises:
+            BufferError: this value is read-only.
             TypeError: another kind of argument or element type.
             ValueError: another shape.
         """
@@ -128,7 +141,7 @@ class OrtValue(_C.OrtValueBase):
                 f"cannot copy a value of shape {source.shape()} into one of shape {self.shape()}"
             )
         with torch.no_grad():
-            self.packed().copy_(source.packed())
+            self.packed().copy_(source._memory())
 
     def __repr__(self) -> str:
         if not self.is_tensor():
@@ -136,21 +149,15 @@ class OrtValue(_C.OrtValueBase):
         return f"OrtValue({self.data_type()}, shape={self.shape()}, device='{self.device_name()}')"
 
 
-def _has_numpy_dtype(dtype: torch.dtype) -> bool:
-    try:
-        torch.empty(0, dtype=dtype).numpy()
-    except TypeError:
-        return False
-    return True
-
-
 def _as_value(data: object) -> _C.OrtValueBase:
     if isinstance(data, torch.Tensor):
         return _C.to_ortvalue(data, copy=None)
     if isinstance(data, np.ndarray):
-        return _C.to_ortvalue(torch.from_numpy(np.ascontiguousarray(data)))
+        return _numpy.to_value(data, copy=None)
     if isinstance(data, _C.OrtValueBase):
         return data
+    if isinstance(data, onnxruntime.OrtValue):
+        return _C.as_value(data)
     raise TypeError(
         f"expected a torch.Tensor, numpy.ndarray or OrtValue, not {type(data).__name__}"
     )

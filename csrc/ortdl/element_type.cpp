@@ -66,6 +66,10 @@ constexpr auto by_ort = [] {
   return index;
 }();
 
+std::string_view dtype_name(at::ScalarType type) {
+  return type == Undefined ? "undefined" : c10::getDtypeNames(type).first;
+}
+
 const char* way_out(at::ScalarType type) noexcept {
   if (at::isComplexType(type)) {
     return "convert it with torch.view_as_real(tensor) first";
@@ -111,7 +115,7 @@ const ElementType& element_type(at::ScalarType type) {
   const ElementType* found = find_element_type(type);
   TORCH_CHECK_TYPE(found != nullptr,
                    "ONNX Runtime has no element type for a tensor of dtype torch.",
-                   c10::getDtypeNames(type).first, ": ", way_out(type));
+                   dtype_name(type), ": ", way_out(type));
   return *found;
 }
 

@@ -1,6 +1,4 @@
-#include <ortdl/memory.h>
 #include <ortdl/session.h>
-#include <ortdl/shareable.h>
 
 #include <algorithm>
 #include <numeric>
@@ -33,45 +31,6 @@ size_t index_of(const std::vector<Node>& nodes, std::string_view name, const cha
   return static_cast<size_t>(found - nodes.begin());
 }
 
-// The tensors' memory as OrtValues for the length of one run: they own nothing, the storages
-// beside them do.
-class Feeds {
- public:
-  void add(const at::Tensor& tensor, const ElementType& type) {
-    const at::Tensor dense = shareable(tensor, Copy::kIfNeeded);
-    c10::SmallVector<int64_t, 5> sizes(dense.sizes().begin(), dense.sizes().end());
-    if (!sizes.empty()) {
-      sizes.back() *= type.per_scalar();
-    }
-    // ONNX Runtime takes a pointer to change, but never changes an input.
-    void* data = const_cast<void*>(dense.const_data_ptr());
-    ::OrtValue* value = nullptr;
-    check_status(api().CreateTensorWithDataAsOrtValue(memory_info(dense.device()), data,
-                                                      dense.nbytes(), sizes.data(), sizes.size(),
-                                                      type.ort, &value));
-    owned_.emplace_back(value);
-    values_.push_back(value);
-    storages_.push_back(dense.storage());
-    spans_.emplace_back(static_cast<const std::byte*>(data), dense.nbytes());
-  }
-
-  [[nodiscard]] const ::OrtValue* const* data() const noexcept { return values_.data(); }
-
-  // A graph output that is a graph input comes back as the caller's own memory.
-  [[nodiscard]] bool overlaps(const void* output) const noexcept {
-    const auto* data = static_cast<const std::byte*>(output);
-    return std::ranges::any_of(spans_, [data](const std::span<const std::byte>& span) {
-      return !span.empty() && data >= span.data() && data < span.data() + span.size();
-    });
-  }
-
- private:
-  Small<ValueHandle> owned_;
-  Small<const ::OrtValue*> values_;
-  Small<c10::Storage> storages_;
-  Small<std::span<const std::byte>> spans_;
-};
-
 }  // namespace
 
 Session::Session(const SessionConfig& config) : Session(config, complete_options(config)) {}
@@ -88,31 +47,25 @@ Session::Session(SessionConfig config, SessionOptionsHandle options)
 }
 
 std::vector<at::Tensor> Session::run(at::TensorList inputs) const {
-  return run(inputs, all_outputs_);
+  TORCH_CHECK_VALUE(inputs.size() == inputs_.size(), "the model takes ", inputs_.size(),
+                    " inputs, but ", inputs.size(),
+                    " were given. The model's inputs are: ", describe(inputs_));
+  Feeds feeds(inputs_);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    feeds.set(i, inputs[i]);
+  }
+  return run(feeds, all_outputs_);
 }
 
-std::vector<at::Tensor> Session::run(at::TensorList inputs, at::ArrayRef<size_t> outputs) const {
-  TORCH_CHECK_VALUE(inputs.size() == inputs_.size(), "the model takes ", inputs_.size(),
-                    " inputs, but ", inputs.size(), " were given. ", expected());
-  Feeds feeds;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    check_input(i, inputs[i]);
-    try {
-      feeds.add(inputs[i], *inputs_[i].element);
-    } catch (c10::Error& error) {
-      error.add_context("The tensor was given for the input '" + inputs_[i].name + "'. " +
-                        expected());
-      throw;
-    }
-  }
+std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> outputs) const {
   Small<const char*> names;
   for (const size_t index : outputs) {
     check_output(index);
     names.push_back(outputs_[index].name.c_str());
   }
   Small<::OrtValue*> raw(outputs.size(), nullptr);
-  OrtStatus* status = api().Run(handle_.get(), nullptr, input_names_.data(), feeds.data(),
-                                inputs.size(), names.data(), names.size(), raw.data());
+  OrtStatus* status = api().Run(handle_.get(), nullptr, input_names_.data(), feeds.values(),
+                                input_names_.size(), names.data(), names.size(), raw.data());
   Small<ValueHandle> owned(raw.begin(), raw.end());
   check_status(status);
 
@@ -135,36 +88,6 @@ size_t Session::input_index(std::string_view name) const {
 
 size_t Session::output_index(std::string_view name) const {
   return index_of(outputs_, name, "output");
-}
-
-std::string Session::expected() const { return "The model's inputs are: " + describe(inputs_); }
-
-void Session::check_input(size_t index, const at::Tensor& tensor) const {
-  const Node& node = inputs_[index];
-  TORCH_CHECK_TYPE(tensor.defined(), "the input '", node.name, "' is an undefined tensor");
-  TORCH_CHECK_TYPE(node.element != nullptr && node.element->scalar != at::ScalarType::Undefined,
-                   "the input '", node.name, "' is a ", node.type,
-                   ", which no tensor can be: run this model with onnxruntime. ", expected());
-  TORCH_CHECK_TYPE(tensor.scalar_type() == node.element->scalar, "the input '", node.name,
-                   "' must have dtype torch.", c10::getDtypeNames(node.element->scalar).first, " (",
-                   node.type, "), but a tensor of dtype torch.",
-                   c10::getDtypeNames(tensor.scalar_type()).first,
-                   " was given: convert it with tensor.to(dtype). ", expected());
-  // ONNX Runtime reports rank 0 for a scalar and for an open rank alike, and checks it itself.
-  const size_t rank = node.shape.size();
-  if (rank == 0) {
-    return;
-  }
-  TORCH_CHECK_VALUE(static_cast<size_t>(tensor.dim()) == rank, "the input '", node.name,
-                    "' must have ", rank, " dimensions, but a tensor of shape ", tensor.sizes(),
-                    " was given. ", expected());
-  for (size_t i = 0; i < rank; ++i) {
-    const int64_t size =
-        tensor.size(static_cast<int64_t>(i)) * (i + 1 == rank ? node.element->per_scalar() : 1);
-    TORCH_CHECK_VALUE(node.shape[i] < 0 || node.shape[i] == size, "the input '", node.name,
-                      "' must have size ", node.shape[i], " in dimension ", i,
-                      ", but a tensor of shape ", tensor.sizes(), " was given. ", expected());
-  }
 }
 
 void Session::check_output(size_t index) const {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <ortdl/feeds.h>
 #include <ortdl/live.h>
 #include <ortdl/node.h>
 #include <ortdl/session_config.h>
@@ -38,12 +39,13 @@ class Session final : public torch::CustomClassHolder {
   /// \throws OrtError if ONNX Runtime failed.
   [[nodiscard]] std::vector<at::Tensor> run(at::TensorList inputs) const;
 
-  /// Run the model for the outputs with the indices `outputs` only.
-  [[nodiscard]] std::vector<at::Tensor> run(at::TensorList inputs,
-                                            at::ArrayRef<size_t> outputs) const;
+  /// Run the model on complete `feeds` for the outputs with the indices `outputs` only.
+  [[nodiscard]] std::vector<at::Tensor> run(const Feeds& feeds, at::ArrayRef<size_t> outputs) const;
 
   [[nodiscard]] const std::vector<Node>& inputs() const noexcept { return inputs_; }
   [[nodiscard]] const std::vector<Node>& outputs() const noexcept { return outputs_; }
+  /// The index of every output, for `run`.
+  [[nodiscard]] at::ArrayRef<size_t> all_outputs() const noexcept { return all_outputs_; }
   [[nodiscard]] const SessionConfig& config() const noexcept { return config_; }
 
   /// The index of the input `name`. \throws c10::ValueError that lists the inputs.
@@ -52,9 +54,7 @@ class Session final : public torch::CustomClassHolder {
   [[nodiscard]] size_t output_index(std::string_view name) const;
 
  private:
-  void check_input(size_t index, const at::Tensor& tensor) const;
   void check_output(size_t index) const;
-  [[nodiscard]] std::string expected() const;
 
   detail::Counted<detail::Kind::kSession> counted_;
   SessionConfig config_;

@@ -60,12 +60,12 @@ OrtStatus* set_property(OrtSessionOptions* options, const std::string& name,
 }
 
 at::Tensor read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file.is_open() ? static_cast<std::streamoff>(file.tellg()) : -1;
-  TORCH_CHECK(size >= 0, "cannot save the session: its model file '", path,
+  std::error_code unreadable;
+  std::ifstream file(path, std::ios::binary);
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(path, unreadable));
+  TORCH_CHECK(file.is_open() && !unreadable, "cannot save the session: its model file '", path,
               "' cannot be read any more");
   at::Tensor bytes = at::empty({size}, at::kByte);
-  file.seekg(0);
   file.read(reinterpret_cast<char*>(bytes.mutable_data_ptr<uint8_t>()), size);
   TORCH_CHECK(file.gcount() == size, "cannot save the session: reading its model file '", path,
               "' gave ", file.gcount(), " of ", size, " bytes");
@@ -103,10 +103,8 @@ void SessionConfig::append_providers(OrtSessionOptions* options) const {
       keys.push_back(option.key().c_str());
       values.push_back(option.value().c_str());
     }
-    // ONNX Runtime's C API knows its providers without the common ending of their names.
-    const std::string stem = provider.name.substr(0, provider.name.rfind("ExecutionProvider"));
-    check_status(api().SessionOptionsAppendExecutionProvider(options, stem.c_str(), keys.data(),
-                                                             values.data(), keys.size()));
+    check_status(api().SessionOptionsAppendExecutionProvider(
+        options, provider.name.c_str(), keys.data(), values.data(), keys.size()));
   }
 }
 
@@ -114,9 +112,10 @@ SessionState SessionConfig::state() const {
   std::vector<std::tuple<std::string, StringDict>> saved;
   saved.reserve(providers.size());
   for (const Provider& provider : providers) {
-    saved.emplace_back(provider.name, provider.options);
+    saved.emplace_back(provider.name, provider.options.copy());
   }
-  return {kStateVersion, model.defined() ? model : read_file(path), properties, entries, saved};
+  return {kStateVersion, model.defined() ? model : read_file(path), properties.copy(),
+          entries.copy(), saved};
 }
 
 SessionConfig SessionConfig::from_state(SessionState state) {
@@ -128,11 +127,11 @@ SessionConfig SessionConfig::from_state(SessionState state) {
                     "the saved session holds no model: it is damaged");
   SessionConfig config{.model = model.cpu().contiguous(),
                        .path = {},
-                       .properties = properties,
-                       .entries = entries,
+                       .properties = properties.copy(),
+                       .entries = entries.copy(),
                        .providers = {}};
   for (const auto& [name, options] : saved) {
-    config.providers.push_back({name, options});
+    config.providers.push_back({name, options.copy()});
   }
   return config;
 }

@@ -9,17 +9,20 @@ namespace ortdl {
 
 namespace detail {
 [[nodiscard]] at::Tensor make_shareable(const at::Tensor& tensor, Copy copy);
+/// Whether `tensor`'s memory can be read as it is.
 [[nodiscard]] bool is_shareable(const at::Tensor& tensor) noexcept;
 }  // namespace detail
 
 /// `tensor` itself if its memory can be read as a dense C-contiguous array, else (and always with
-/// `Copy::kAlways`) a copy that can.
+/// `Copy::kAlways`) a copy that can, put into `copied`. By reference because counting one more
+/// holder of a tensor that Python knows costs as much as all the checks.
 /// \throws as `Value::from_tensor` does, but for an unsupported dtype of a plain tensor.
-[[nodiscard]] inline at::Tensor shareable(const at::Tensor& tensor, Copy copy) {
+[[nodiscard]] inline const at::Tensor& shareable(const at::Tensor& tensor, Copy copy,
+                                                 at::Tensor& copied) {
   if (copy != Copy::kAlways && detail::is_shareable(tensor)) [[likely]] {
     return tensor;
   }
-  return detail::make_shareable(tensor, copy);
+  return copied = detail::make_shareable(tensor, copy);
 }
 
 }  // namespace ortdl

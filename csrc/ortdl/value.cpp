@@ -8,49 +8,27 @@
 namespace ortdl {
 namespace {
 
-// The allocator that ONNX Runtime frees a value's memory with, once: it owns the tensor's storage
-// and itself. The storage, not the tensor, because a tensor can be pointed at another one.
-class StorageOwner final : public OrtAllocator {
- public:
-  StorageOwner(c10::Storage storage, at::Device device)
-      : OrtAllocator{}, storage_(std::move(storage)), info_(memory_info(device)) {
-    version = kOldestRuntime;
-    Free = [](OrtAllocator* self, void* /*data*/) { delete static_cast<StorageOwner*>(self); };
-    Info = [](const OrtAllocator* self) { return static_cast<const StorageOwner*>(self)->info_; };
-  }
-  StorageOwner(const StorageOwner&) = delete;
-  StorageOwner(StorageOwner&&) = delete;
-  StorageOwner& operator=(const StorageOwner&) = delete;
-  StorageOwner& operator=(StorageOwner&&) = delete;
-  ~StorageOwner() = default;
-
- private:
-  detail::Counted<detail::Kind::kOwner> counted_;
-  c10::Storage storage_;
-  const OrtMemoryInfo* info_;
-};
-
 c10::VariableVersion version_of(const at::Tensor& tensor) {
-  return tensor.is_inference() ? c10::VariableVersion(c10::VariableVersion::DISABLED)
+  return tensor.is_inference() ? c10::VariableVersion(0)
                                : tensor.unsafeGetTensorImpl()->version_counter();
 }
 
 }  // namespace
 
-Value::Value(ValueHandle handle) : handle_(std::move(handle)) {
+Value::Value(ValueHandle handle) : handle_(std::move(handle)), version_(0) {
   check_status(api().GetValueType(handle_.get(), &kind_));
   if (is_tensor()) {
     read_tensor();
   }
 }
 
-Value::Value(ValueHandle handle, const ElementType& type, void* data, at::Device device,
-             at::IntArrayRef sizes, c10::VariableVersion version)
+Value::Value(ValueHandle handle, const Layout& layout, c10::VariableVersion version)
     : handle_(std::move(handle)),
-      type_(&type),
-      data_(data),
-      device_(device),
-      sizes_(sizes.begin(), sizes.end()),
+      type_(layout.type),
+      data_(layout.data),
+      device_(layout.device),
+      read_only_(layout.read_only),
+      sizes_(layout.sizes.begin(), layout.sizes.end()),
       version_(std::move(version)) {}
 
 void Value::read_tensor() {
@@ -77,19 +55,15 @@ ValuePtr Value::share(const at::Tensor& tensor, const ElementType& type, at::Int
   // Materialises a copy-on-write storage, so it comes before the storage is taken.
   void* data = tensor.mutable_data_ptr();
   const c10::Storage& storage = tensor.storage();
-  auto owner = std::make_unique<StorageOwner>(storage, tensor.device());
-  ::OrtValue* created = nullptr;
-  check_status(api().CreateTensorWithDataAndDeleterAsOrtValue(
-      owner.get(), data, tensor.nbytes(), sizes.data(), sizes.size(), type.ort, &created));
-  static_cast<void>(owner.release());  // ONNX Runtime frees it with the value
-  ValueHandle handle(created);
+  const Layout layout{.type = &type, .data = data, .device = tensor.device(), .sizes = sizes};
+  ValueHandle handle = make_owning(storage, layout, tensor.nbytes());
   storage.unsafeGetStorageImpl()->set_resizable(false);
-  return c10::make_intrusive<Value>(std::move(handle), type, data, tensor.device(), sizes,
-                                    version_of(tensor));
+  return c10::make_intrusive<Value>(std::move(handle), layout, version_of(tensor));
 }
 
 ValuePtr Value::from_tensor(const at::Tensor& tensor, Copy copy) {
-  const at::Tensor shared = shareable(tensor, copy);
+  at::Tensor copied;
+  const at::Tensor& shared = shareable(tensor, copy, copied);
   const ElementType& type = element_type(shared.scalar_type());
   if (type.per_scalar() == 1) [[likely]] {
     return share(shared, type, shared.sizes());
@@ -120,7 +94,8 @@ ValuePtr Value::from_packed(const at::Tensor& bytes, const ElementType& type,
   TORCH_CHECK_VALUE(static_cast<size_t>(bytes.numel()) == type.bytes(count), "a ", type.name,
                     " value of shape ", shape, " takes ", type.bytes(count), " bytes, but ",
                     bytes.numel(), " were given");
-  return share(shareable(bytes, Copy::kNever), type, shape);
+  at::Tensor copied;
+  return share(shareable(bytes, Copy::kNever, copied), type, shape);
 }
 
 at::Tensor Value::to_tensor(Copy copy) const {
@@ -138,14 +113,41 @@ at::Tensor Value::to_tensor(Copy copy) const {
     halved.back() /= per_scalar;
     shape = halved;
   }
+  TORCH_CHECK_BUFFER(!read_only_ || copy != Copy::kNever,
+                     "the value is read-only, and a tensor that shares its memory could be written "
+                     "to: pass copy=True");
   at::Tensor shared = view(shape, element.scalar);
-  if (copy != Copy::kAlways) [[likely]] {
-    return shared;
+  if (copy == Copy::kAlways || read_only_) [[unlikely]] {
+    at::Tensor copied;
+    return shareable(shared, Copy::kAlways, copied);
   }
-  return shareable(shared, Copy::kAlways);
+  return shared;
 }
 
-at::Tensor Value::packed() const { return view({static_cast<int64_t>(nbytes())}, at::kByte); }
+at::Tensor Value::packed() const {
+  TORCH_CHECK_BUFFER(!read_only_,
+                     "the value is read-only, and a tensor that shares its memory could be written "
+                     "to: copy it with from_ortvalue(value, copy=True)");
+  return bytes();
+}
+
+ValuePtr Value::clone() const {
+  const at::Tensor copy = bytes().clone();
+  void* data = copy.numel() == 0 ? nullptr : copy.mutable_data_ptr();
+  const Layout layout{.type = type_, .data = data, .device = device_, .sizes = sizes_};
+  return c10::make_intrusive<Value>(make_owning(copy.storage(), layout, copy.nbytes()), layout);
+}
+
+ValuePtr Value::reinterpreted(const ElementType& type) const {
+  TORCH_CHECK_TYPE(type.dlpack.bits == this->type().dlpack.bits, "a ", type_string(),
+                   " cannot be read as ", type.name, ", whose elements have another width");
+  const Layout layout{
+      .type = &type, .data = data_, .device = device_, .sizes = sizes_, .read_only = read_only_};
+  return c10::make_intrusive<Value>(make_owning(bytes().storage(), layout, nbytes()), layout,
+                                    version_);
+}
+
+at::Tensor Value::bytes() const { return view({static_cast<int64_t>(nbytes())}, at::kByte); }
 
 at::Tensor Value::view(at::IntArrayRef sizes, at::ScalarType scalar) const {
   // The elements are never const: only the value's description is.
@@ -161,7 +163,7 @@ at::Tensor Value::view(at::IntArrayRef sizes, at::ScalarType scalar) const {
       c10::scalarTypeToTypeMeta(scalar));
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   impl->set_sizes_contiguous(sizes);
-  if (version_.enabled() && !tensor.is_inference()) {
+  if (!tensor.is_inference()) {
     impl->set_version_counter(version_);
   }
   return tensor;
@@ -210,10 +212,6 @@ std::string Value::type_string() const {
   return ortdl::type_string(TypeInfoHandle(info).get());
 }
 
-void Value::bump_version() const {
-  if (version_.enabled()) {
-    c10::VariableVersion(version_).bump();
-  }
-}
+void Value::bump_version() const { c10::VariableVersion(version_).bump(); }
 
 }  // namespace ortdl

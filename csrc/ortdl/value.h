@@ -6,6 +6,7 @@
 #include <c10/util/SmallVector.h>
 #include <ortdl/element_type.h>
 #include <ortdl/live.h>
+#include <ortdl/owner.h>
 #include <ortdl/runtime.h>
 
 #include <cstdint>
@@ -40,6 +41,9 @@ class Value final : public torch::CustomClassHolder {
  public:
   /// Take over an OrtValue of any kind, such as an output of ONNX Runtime.
   explicit Value(ValueHandle handle);
+  /// Take over an OrtValue of a tensor that `layout` describes; `version` counts writes to it.
+  Value(ValueHandle handle, const Layout& layout,
+        c10::VariableVersion version = c10::VariableVersion(0));
   Value(const Value&) = delete;
   Value(Value&&) = delete;
   Value& operator=(const Value&) = delete;
@@ -68,14 +72,30 @@ class Value final : public torch::CustomClassHolder {
                                                              const ElementType& type,
                                                              at::IntArrayRef shape);
 
-  /// A tensor of this value: same memory unless `copy` is `kAlways`.
+  /// A tensor of this value: same memory, unless `copy` is `kAlways`, or is `kIfNeeded` and the
+  /// value is read-only.
+  /// \throws c10::BufferError if the value is read-only and `copy` is `kNever`.
   /// \throws c10::TypeError if the value is no tensor, or PyTorch has no dense tensor of its type.
   [[nodiscard]] at::Tensor to_tensor(Copy copy = Copy::kNever) const;
 
   /// The elements' bytes as a flat uint8 tensor that shares their memory, for every type.
   /// \throws c10::TypeError if the value is no tensor.
+  /// \throws c10::BufferError if it is read-only.
   [[nodiscard]] at::Tensor packed() const;
 
+  /// A value of the same elements in memory of its own, for every type of tensor.
+  /// \throws c10::TypeError if the value is no tensor.
+  [[nodiscard]] c10::intrusive_ptr<Value> clone() const;
+
+  /// A value of type `type` over the same memory, which it keeps alive.
+  /// \throws c10::TypeError unless both types have the same width.
+  [[nodiscard]] c10::intrusive_ptr<Value> reinterpreted(const ElementType& type) const;
+
+  /// As `packed`, but of read-only values too: for reading only.
+  [[nodiscard]] at::Tensor bytes() const;
+
+  /// Whether the elements must not be written to, as their owner said.
+  [[nodiscard]] bool read_only() const noexcept { return read_only_; }
   /// The value's kind: tensor, sparse tensor, sequence, map, optional, opaque.
   [[nodiscard]] ONNXType kind() const noexcept { return kind_; }
   [[nodiscard]] bool is_tensor() const noexcept { return kind_ == ONNX_TYPE_TENSOR; }
@@ -103,10 +123,6 @@ class Value final : public torch::CustomClassHolder {
   [[nodiscard]] ::OrtValue* handle() const noexcept { return handle_.get(); }
 
  private:
-  Value(ValueHandle handle, const ElementType& type, void* data, at::Device device,
-        at::IntArrayRef sizes, c10::VariableVersion version);
-  friend c10::intrusive_ptr<Value>;
-
   static c10::intrusive_ptr<Value> share(const at::Tensor& tensor, const ElementType& type,
                                          at::IntArrayRef sizes);
   void require_tensor() const;
@@ -120,8 +136,10 @@ class Value final : public torch::CustomClassHolder {
   void* data_ = nullptr;
   at::Device device_ = at::kCPU;
   ONNXType kind_ = ONNX_TYPE_TENSOR;
+  bool read_only_ = false;
   c10::SmallVector<int64_t, 5> sizes_;
-  c10::VariableVersion version_{c10::VariableVersion::DISABLED};
+  // Never disabled: every tensor of this memory has it, so that autograd sees each write.
+  c10::VariableVersion version_;
 };
 
 using ValuePtr = c10::intrusive_ptr<Value>;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ortdl/value.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -16,6 +17,13 @@ inline const at::Tensor& tensor_arg(PyObject* object, const char* role) {
   TORCH_CHECK_TYPE(THPVariable_Check(object), role, " must be a torch.Tensor, not ",
                    Py_TYPE(object)->tp_name);
   return THPVariable_Unpack(object);
+}
+
+/// Python's `copy` argument. \throws c10::TypeError unless it is True, False or None.
+inline Copy copy_arg(PyObject* object) {
+  TORCH_CHECK_TYPE(PyBool_Check(object) || Py_IsNone(object) != 0,
+                   "copy must be True, False or None, not ", Py_TYPE(object)->tp_name);
+  return Py_IsNone(object) != 0 ? Copy::kIfNeeded : copy_policy(object == Py_True);
 }
 
 /// The integer that `object` is.

@@ -1,6 +1,8 @@
 #include <python/args.h>
 #include <python/convert.h>
+#include <python/export.h>
 #include <python/guarded.h>
+#include <python/import.h>
 #include <python/ortvalue.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -16,12 +18,6 @@ struct Args {
   Copy copy;
 };
 
-Copy parse_copy(PyObject* copy) {
-  TORCH_CHECK_TYPE(PyBool_Check(copy) || copy == Py_None, "copy must be True, False or None, not ",
-                   Py_TYPE(copy)->tp_name);
-  return copy == Py_None ? Copy::kIfNeeded : copy_policy(copy == Py_True);
-}
-
 Args parse(const char* function, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   TORCH_CHECK_TYPE(count == 1, function,
                    " takes one positional argument and the keyword copy, but ", count,
@@ -34,7 +30,7 @@ Args parse(const char* function, PyObject* const* args, Py_ssize_t count, PyObje
     TORCH_CHECK_TYPE(PyUnicode_CompareWithASCIIString(name, "copy") == 0, function,
                      " has no keyword argument '", py::cast<std::string>(py::handle(name)), "'");
   }
-  return {args[0], parse_copy(args[count])};
+  return {args[0], copy_arg(args[count])};
 }
 
 // Copying may take long; sharing is done before another thread could be woken.
@@ -126,9 +122,13 @@ constexpr const char* kFromOrtvalue =
     "from_ortvalue(value, *, copy=False)\n--\n\n"
     "A tensor of an OrtValue, over the same memory, which it keeps alive.\n\n"
     "Args:\n"
-    "    value: an ortdl_torch.OrtValue or a torch.classes.ortdl.OrtValue.\n"
-    "    copy: True copies; False and None share memory.\n\n"
+    "    value: an ortdl_torch.OrtValue, torch.classes.ortdl.OrtValue or onnxruntime.OrtValue; of "
+    "the\n"
+    "        latter, the array under it is kept alive too.\n"
+    "    copy: False shares memory or raises, None copies only what is read-only, True always "
+    "copies.\n\n"
     "Raises:\n"
+    "    BufferError: the value is read-only and copy is False.\n"
     "    TypeError: no OrtValue, the value is no tensor, or PyTorch has no dense tensor of its\n"
     "        element type: OrtValue.packed() gives the bytes of the packed types.";
 
@@ -140,10 +140,45 @@ constexpr const char* kFromOrtvalues =
     "from_ortvalues(values)\n--\n\n"
     "Tensors of several OrtValues, as from_ortvalue(value) makes them: all or none.";
 
+constexpr const char* kToDlpack =
+    "to_dlpack(value, *, max_version=None)\n--\n\n"
+    "A DLPack capsule over an OrtValue's memory, which it keeps alive.\n\n"
+    "Args:\n"
+    "    value: as from_ortvalue takes it.\n"
+    "    max_version: the newest version that the reader knows, as (1, 0); None gives the struct "
+    "of\n"
+    "        DLPack before 1.0.\n\n"
+    "Raises:\n"
+    "    BufferError: the value is read-only, which the older struct cannot say.\n"
+    "    TypeError: no OrtValue, or no tensor of a supported type in it.";
+
+constexpr const char* kFromDlpack =
+    "from_dlpack(x, /, *, device=None, copy=None)\n--\n\n"
+    "An OrtValue of what a DLPack capsule, or any object with __dlpack__, holds.\n\n"
+    "A capsule is used up unless it is refused. Memory that Python objects own is given back by a\n"
+    "thread that holds the GIL, so the value may be dropped on any thread.\n\n"
+    "Args:\n"
+    "    x: capsule, or object with __dlpack__ and __dlpack_device__.\n"
+    "    device: None, or the CPU as 'cpu', torch.device('cpu') or (1, 0), to which the producer\n"
+    "        then moves the elements.\n"
+    "    copy: None shares memory and copies what is not contiguous or not aligned, False shares "
+    "or\n"
+    "        raises, True copies.\n\n"
+    "Raises:\n"
+    "    TypeError: no such object, or an element type without counterpart.\n"
+    "    ValueError: copy is False and a copy would be needed, the capsule was used already, "
+    "another\n"
+    "        device, or fields that make no sense.\n"
+    "    BufferError: a tensor that requires grad, a newer major version of DLPack, or two "
+    "answers\n"
+    "        about the device. What the producer raises arrives as it is.";
+
 std::array functions{
     PyMethodDef{"to_ortvalue", c_function(to_ortvalue), METH_FASTCALL | METH_KEYWORDS, kToOrtvalue},
     PyMethodDef{"from_ortvalue", c_function(from_ortvalue), METH_FASTCALL | METH_KEYWORDS,
                 kFromOrtvalue},
+    PyMethodDef{"to_dlpack", c_function(to_dlpack), METH_FASTCALL | METH_KEYWORDS, kToDlpack},
+    PyMethodDef{"from_dlpack", c_function(from_dlpack), METH_FASTCALL | METH_KEYWORDS, kFromDlpack},
     PyMethodDef{"to_ortvalues", to_ortvalues, METH_O, kToOrtvalues},
     PyMethodDef{"from_ortvalues", from_ortvalues, METH_O, kFromOrtvalues},
     PyMethodDef{},

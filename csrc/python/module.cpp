@@ -5,8 +5,10 @@
 #include <python/door.h>
 #include <python/guarded.h>
 #include <python/ortvalue.h>
+#include <python/release_queue.h>
 #include <python/session.h>
 #include <python/session_factory.h>
+#include <python/stock.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <map>
@@ -55,7 +57,20 @@ PYBIND11_MODULE(_C, module) {
       PyModule_AddFunctions(module.ptr(), session_functions()) != 0) {
     throw py::error_already_set();
   }
+  install_release_queue();
   module.def("set_value_class", [](const py::object& cls) { set_value_class(cls.ptr()); });
+  module.def("as_value", [](const py::object& object) {
+    ortdl::ValuePtr storage;
+    return py::reinterpret_steal<py::object>(wrap_value(unwrap_value(object.ptr(), storage)));
+  });
+  module.def("reinterpreted", [](const py::object& object, int64_t onnx) {
+    ortdl::ValuePtr storage;
+    const auto& type = ortdl::element_type_from_onnx(onnx);
+    return py::reinterpret_steal<py::object>(
+        wrap_value(unwrap_value(object.ptr(), storage)->reinterpreted(type)));
+  });
+  module.def("set_stock_class", [](const py::object& cls) { set_stock_class(cls.ptr()); });
+  module.def("stop_release_queue", &stop_release_queue);
   module.def("drop_captured_options", [] { take_captured_options().reset(); });
   module.def("runtime_version", &ortdl::runtime_version);
   module.def("element_type_of", [](at::ScalarType type) { return ortdl::element_type(type).onnx; });

@@ -1,6 +1,9 @@
 #include <python/args.h>
+#include <python/exchange_api.h>
+#include <python/export.h>
 #include <python/guarded.h>
 #include <python/ortvalue.h>
+#include <python/stock.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include <array>
@@ -69,6 +72,8 @@ bool is_tensor_sequence(const Value& value) {
   return value.type_string().starts_with("seq(tensor");
 }
 at::Tensor packed(const Value& value) { return value.packed(); }
+at::Tensor memory(const Value& value) { return value.bytes(); }
+bool read_only(const Value& value) { return value.read_only(); }
 at::Device device(const Value& value) { return value.device(); }
 
 std::optional<at::ScalarType> dtype(const Value& value) {
@@ -107,6 +112,21 @@ constexpr const char* kFromPacked =
     "    TypeError: the type is not a packed one, or `bytes` is no uint8 tensor.\n"
     "    ValueError: `bytes` is not flat, or their number does not fit the shape.";
 
+constexpr const char* kDlpack =
+    "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+    "A DLPack capsule over the elements, as the Python array API standard (2024.12) says.\n\n"
+    "Args:\n"
+    "    stream: None or -1, since the CPU has no streams.\n"
+    "    max_version: the newest version that the caller reads; None gives the struct of DLPack\n"
+    "        before 1.0.\n"
+    "    dl_device: None or the value's own device.\n"
+    "    copy: True gives a copy, False and None share memory.\n\n"
+    "Raises:\n"
+    "    BufferError: another device is asked for, or the value is read-only and max_version is\n"
+    "        below (1, 0).\n"
+    "    ValueError: another stream.\n"
+    "    TypeError: a wrong kind of argument, or the value is no tensor of a supported type.";
+
 std::array methods{
     method_def<shape>("shape", "The shape, in elements, as a list of ints."),
     method_def<element_type_of>("element_type", "ONNX's number of the element type."),
@@ -120,6 +140,10 @@ std::array methods{
     method_def<is_tensor_sequence>("is_tensor_sequence", "True if it is a sequence of tensors."),
     method_def<packed>("packed",
                        "The elements' bytes as a flat uint8 tensor that shares their memory."),
+    method_def<memory>("_memory", "As packed(), of read-only values too: for reading only."),
+    PyMethodDef{"__dlpack__", c_function(dlpack), METH_FASTCALL | METH_KEYWORDS, kDlpack},
+    PyMethodDef{"__dlpack_device__", dlpack_device_tuple, METH_NOARGS,
+                "The device as DLPack names it: (1, 0), the CPU."},
     PyMethodDef{"from_packed", c_function(from_packed), METH_FASTCALL | METH_STATIC, kFromPacked},
     PyMethodDef{},
 };
@@ -127,6 +151,8 @@ std::array methods{
 std::array properties{
     PyGetSetDef{"dtype", property<dtype>, nullptr,
                 "The torch.dtype, or None where PyTorch has none.", nullptr},
+    PyGetSetDef{"read_only", property<read_only>, nullptr,
+                "True if the elements must not be written to, as their owner said.", nullptr},
     PyGetSetDef{"device", property<device>, nullptr, "The torch.device of the elements.", nullptr},
     PyGetSetDef{"script_object", script_object, nullptr,
                 "The torch.classes.ortdl.OrtValue behind this object.", nullptr},
@@ -167,9 +193,12 @@ const ValuePtr& unwrap_value(PyObject* object, ValuePtr& storage) {
       return storage;
     }
   }
-  TORCH_CHECK_TYPE(false,
-                   "expected an ortdl_torch.OrtValue or a torch.classes.ortdl.OrtValue, not ",
+  storage = value_of_stock(object);
+  TORCH_CHECK_TYPE(storage.defined(),
+                   "expected an ortdl_torch.OrtValue, torch.classes.ortdl.OrtValue or "
+                   "onnxruntime.OrtValue, not ",
                    Py_TYPE(object)->tp_name);
+  return storage;
 }
 
 bool add_ortvalue(PyObject* module) {
@@ -179,6 +208,7 @@ bool add_ortvalue(PyObject* module) {
   }
   base_type = type;
   value_class = type;
+  add_exchange_api(reinterpret_cast<PyObject*>(type));
   return PyModule_AddObjectRef(module, "OrtValueBase", reinterpret_cast<PyObject*>(type)) == 0;
 }
 

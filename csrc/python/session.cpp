@@ -1,5 +1,7 @@
+#include <ortdl/shareable.h>
 #include <python/args.h>
 #include <python/guarded.h>
+#include <python/ortvalue.h>
 #include <python/session.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
@@ -62,76 +64,71 @@ PyObject* get_script_object(PyObject* self, void* /*unused*/) {
       [&] { return torch::jit::toPyObject(c10::IValue(session_of(self))).release().ptr(); });
 }
 
-// A model's inputs, collected by position and by name.
-class Inputs {
- public:
-  explicit Inputs(const Session& session) : session_(session) {
-    tensors_.resize(session.inputs().size());
-  }
+std::string expected(const Session& session) {
+  return "The model's inputs are: " + describe(session.inputs());
+}
 
-  void positional(PyObject* args) {
-    const auto count = static_cast<size_t>(PyTuple_GET_SIZE(args));
-    TORCH_CHECK_VALUE(count <= tensors_.size(), "the model takes ", tensors_.size(),
-                      " inputs, but ", count, " were given. ", expected());
-    for (size_t i = 0; i < count; ++i) {
-      set(i, PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i)));
+void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* object) {
+  if (!THPVariable_Check(object)) {
+    ValuePtr storage;
+    try {
+      feeds.set(index, unwrap_value(object, storage));
+    } catch (c10::Error& error) {
+      error.add_context("The input '" + session.inputs()[index].name +
+                        "' must be a torch.Tensor or an OrtValue. " + expected(session));
+      throw;
     }
+    return;
   }
-
-  void named(PyObject* mapping) {
-    const auto items = py::reinterpret_steal<py::object>(PyMapping_Items(mapping));
-    if (!items) {
-      throw python_error();
-    }
-    for (const py::handle item : items) {
-      PyObject* key = PyTuple_GET_ITEM(item.ptr(), 0);
-      PyObject* object = PyTuple_GET_ITEM(item.ptr(), 1);
-      TORCH_CHECK_TYPE(PyUnicode_Check(key), "an input's name must be a string, not ",
-                       Py_TYPE(key)->tp_name, ". ", expected());
-      const auto name = py::cast<std::string_view>(py::handle(key));
-      const size_t index = session_.input_index(name);
-      TORCH_CHECK_VALUE(!tensors_[index].defined(), "the input '", name,
-                        "' was given by position and by name. ", expected());
-      set(index, object);
-    }
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  if (detail::is_shareable(tensor)) [[likely]] {
+    feeds.set(index, tensor);
+    return;
   }
+  const at::Tensor held = tensor;
+  const py::gil_scoped_release released;  // copying may take long
+  feeds.set(index, held);
+}
 
-  // With every input there, or an error that names the first that is not.
-  at::TensorList complete() const {
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      TORCH_CHECK_VALUE(tensors_[i].defined(), "the model takes ", tensors_.size(),
-                        " inputs, but the input '", session_.inputs()[i].name, "' was not given. ",
-                        expected());
-    }
-    return tensors_;
+void set_positional(Feeds& feeds, const Session& session, PyObject* args) {
+  const auto count = static_cast<size_t>(PyTuple_GET_SIZE(args));
+  TORCH_CHECK_VALUE(count <= session.inputs().size(), "the model takes ", session.inputs().size(),
+                    " inputs, but ", count, " were given. ", expected(session));
+  for (size_t i = 0; i < count; ++i) {
+    set_input(feeds, session, i, PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i)));
   }
+}
 
- private:
-  void set(size_t index, PyObject* object) {
-    TORCH_CHECK_TYPE(THPVariable_Check(object), "the input '", session_.inputs()[index].name,
-                     "' must be a torch.Tensor, not ", Py_TYPE(object)->tp_name, ". ", expected());
-    tensors_[index] = THPVariable_Unpack(object);
+void set_named(Feeds& feeds, const Session& session, PyObject* mapping) {
+  const auto items = py::reinterpret_steal<py::object>(PyMapping_Items(mapping));
+  if (!items) {
+    throw python_error();
   }
-  std::string expected() const { return "The model's inputs are: " + describe(session_.inputs()); }
+  for (const py::handle item : items) {
+    PyObject* key = PyTuple_GET_ITEM(item.ptr(), 0);
+    TORCH_CHECK_TYPE(PyUnicode_Check(key), "an input's name must be a string, not ",
+                     Py_TYPE(key)->tp_name, ". ", expected(session));
+    const size_t index = session.input_index(py::cast<std::string_view>(py::handle(key)));
+    set_input(feeds, session, index, PyTuple_GET_ITEM(item.ptr(), 1));
+  }
+}
 
-  const Session& session_;
-  c10::SmallVector<at::Tensor, 8> tensors_;
-};
+std::vector<at::Tensor> run_without_gil(const Session& session, const Feeds& feeds,
+                                        at::ArrayRef<size_t> outputs) {
+  feeds.require_all();
+  const py::gil_scoped_release released;
+  return session.run(feeds, outputs);
+}
 
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
     const SessionPtr session = session_of(self);
-    Inputs inputs(*session);
-    inputs.positional(args);
+    Feeds feeds(session->inputs());
+    set_positional(feeds, *session, args);
     if (kwargs != nullptr) {
-      inputs.named(kwargs);
+      set_named(feeds, *session, kwargs);
     }
-    const at::TensorList tensors = inputs.complete();
-    std::vector<at::Tensor> outputs;
-    {
-      const py::gil_scoped_release released;
-      outputs = session->run(tensors);
-    }
+    std::vector<at::Tensor> outputs = run_without_gil(*session, feeds, session->all_outputs());
     py::tuple results(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {
       PyTuple_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
@@ -144,10 +141,7 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
 std::vector<size_t> output_indices(const Session& session, py::handle names) {
   std::vector<size_t> indices;
   if (names.is_none()) {
-    for (size_t i = 0; i < session.outputs().size(); ++i) {
-      indices.push_back(i);
-    }
-    return indices;
+    return session.all_outputs().vec();
   }
   TORCH_CHECK_TYPE(PyList_Check(names.ptr()) || PyTuple_Check(names.ptr()),
                    "output_names must be None or a list of names, not ",
@@ -168,15 +162,9 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
                      Py_TYPE(args[1])->tp_name);
     const SessionPtr session = session_of(self);
     const std::vector<size_t> names = output_indices(*session, args[0]);
-    Inputs inputs(*session);
-    inputs.named(args[1]);
-    const at::TensorList tensors = inputs.complete();
-    std::vector<at::Tensor> outputs;
-    {
-      const py::gil_scoped_release released;
-      outputs = session->run(tensors, names);
-    }
-    return py::cast(outputs).release().ptr();
+    Feeds feeds(session->inputs());
+    set_named(feeds, *session, args[1]);
+    return py::cast(run_without_gil(*session, feeds, names)).release().ptr();
   });
 }
 

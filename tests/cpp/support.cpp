@@ -47,7 +47,11 @@ ValueHandle composed(ONNXType kind, std::initializer_list<const ::OrtValue*> par
 
 std::vector<at::Tensor> run_for(const Session& session, const std::vector<at::Tensor>& inputs,
                                 const std::vector<size_t>& outputs) {
-  return session.run(inputs, outputs);
+  Feeds feeds(session.inputs());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    feeds.set(i, inputs[i]);
+  }
+  return session.run(feeds, outputs);
 }
 
 }  // namespace ortdl::test

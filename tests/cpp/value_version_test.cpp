@@ -27,6 +27,17 @@ TEST_F(ValueVersionTest, IsSharedWithTheSource) {
   EXPECT_EQ(second._version(), start + 3);
 }
 
+TEST_F(ValueVersionTest, IsSharedByTensorsOfTheRuntimesMemory) {
+  const ValuePtr value = held(runtime_value(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, {2}));
+  const at::Tensor first = value->to_tensor();
+  const at::Tensor second = value->to_tensor();
+  first.zero_();
+  EXPECT_EQ(second._version(), 1);
+  value->bump_version();
+  EXPECT_EQ(first._version(), 2);
+  EXPECT_EQ(second._version(), 2);
+}
+
 TEST_F(ValueVersionTest, IsNotSharedWithACopy) {
   const at::Tensor source = at::ones({3});
   const int64_t start = source._version();

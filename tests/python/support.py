@@ -4,7 +4,8 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,3 +113,13 @@ def in_new_process(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(entries)},
         check=False,
     )
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+    """True once `condition` holds, False if it does not within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True

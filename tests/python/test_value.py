@@ -156,9 +156,11 @@ def test_numpy_outlives_its_value() -> None:
     assert len(junk) == 8
 
 
-def test_numpy_without_counterpart_is_refused() -> None:
-    with refused(TypeError, "bfloat16"):
-        to_ortvalue(torch.ones(2, dtype=torch.bfloat16)).numpy()
+def test_numpy_gives_ml_dtypes_over_the_same_memory() -> None:
+    x = torch.tensor([1.5, -2.0], dtype=torch.bfloat16)
+    array = to_ortvalue(x).numpy()
+    assert (array.dtype, array.ctypes.data) == (np.dtype(ml_dtypes.bfloat16), x.data_ptr())
+    assert array.astype(np.float32).tolist() == [1.5, -2.0]
 
 
 def test_from_numpy_and_from_shape(array: np.ndarray) -> None:

@@ -1,0 +1,226 @@
+#include <ATen/ATen.h>
+#include <ortdl/dlpack.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace ortdl {
+namespace {
+
+// PyTorch's limit, and more than any producer has.
+constexpr int32_t kMaxDimensions = 64;
+// Beyond it offsets in bits overflow; no machine has as much memory.
+constexpr int64_t kMaxElements = int64_t{1} << 56;
+
+bool on_host(DLDeviceType type) noexcept {
+  return type == kDLCPU || type == kDLCUDAHost || type == kDLROCMHost;
+}
+
+// How many logical elements one element of `type` holds: PyTorch gives its pairs of float4 so.
+int64_t lanes_of(DLDataType type) noexcept {
+  return type.code == kDLFloat4_e2m1fn && type.bits == 4 && type.lanes == 2 ? 2 : 1;
+}
+
+const ElementType* find_type(DLDataType type) noexcept {
+  const auto types = element_types();
+  const auto found = std::ranges::find_if(types, [&](const ElementType& candidate) {
+    return candidate.dlpack.code == type.code && candidate.dlpack.bits == type.bits;
+  });
+  return found != types.end() && type.lanes == lanes_of(type) ? &*found : nullptr;
+}
+
+void check_type(DLDataType type, uint64_t flags) {
+  TORCH_CHECK_TYPE(type.code != kDLComplex,
+                   "ONNX Runtime has no complex element type: convert real and imaginary parts, "
+                   "as torch.view_as_real(tensor) gives them");
+  TORCH_CHECK_TYPE(find_type(type) != nullptr,
+                   "no element type of ONNX Runtime is DLPack's type with code ",
+                   static_cast<int>(type.code), ", ", static_cast<int>(type.bits), " bits and ",
+                   type.lanes, " lanes");
+  TORCH_CHECK_BUFFER((flags & kDlpackPadded) == 0 || type.bits >= 8, "the producer pads each ",
+                     static_cast<int>(type.bits),
+                     "-bit element to a byte, and ONNX Runtime's are packed: convert it to an "
+                     "8-bit type first");
+}
+
+// The number of elements, or an error for sizes that make no sense.
+int64_t checked_count(const DLTensor& tensor) {
+  TORCH_CHECK_VALUE(tensor.ndim >= 0 && tensor.ndim <= kMaxDimensions, "a DLPack tensor with ndim ",
+                    tensor.ndim, " was given: 0 to ", kMaxDimensions, " are possible");
+  TORCH_CHECK_VALUE(tensor.ndim == 0 || tensor.shape != nullptr, "a DLPack tensor with ",
+                    tensor.ndim, " dimensions and no shape was given");
+  const at::IntArrayRef sizes(tensor.shape, static_cast<size_t>(tensor.ndim));
+  int64_t count = 1;
+  bool fits = true;
+  for (const int64_t size : sizes) {
+    TORCH_CHECK_VALUE(size >= 0, "a DLPack tensor with a negative size was given: ", sizes);
+    // A size of zero makes the tensor empty, whatever the others are.
+    fits = fits && !__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count);
+  }
+  const bool empty = std::ranges::find(sizes, 0) != sizes.end();
+  TORCH_CHECK_VALUE(fits && count <= kMaxElements, "a DLPack tensor of shape ", sizes,
+                    " has more elements than memory can hold");
+  return empty ? 0 : count;
+}
+
+// Checks that every element's address can be computed.
+void check_extent(const DLTensor& tensor, int64_t count) {
+  TORCH_CHECK_VALUE(count == 0 || tensor.data != nullptr,
+                    "a DLPack tensor with elements but without data was given");
+  const auto base = reinterpret_cast<uintptr_t>(tensor.data);
+  uintptr_t start = 0;
+  TORCH_CHECK_VALUE(!__builtin_add_overflow(base, tensor.byte_offset, &start) &&
+                        tensor.byte_offset <= static_cast<uint64_t>(INT64_MAX),
+                    "a DLPack tensor with the impossible byte_offset ", tensor.byte_offset,
+                    " was given");
+  if (tensor.strides == nullptr || count == 0) {
+    return;
+  }
+  int64_t reach = 0;
+  for (int32_t i = 0; i < tensor.ndim; ++i) {
+    int64_t step = 0;
+    const int64_t stride = tensor.strides[i];
+    TORCH_CHECK_VALUE(stride != INT64_MIN &&
+                          !__builtin_mul_overflow(tensor.shape[i] - 1, std::abs(stride), &step) &&
+                          !__builtin_add_overflow(reach, step, &reach) && reach <= kMaxElements,
+                      "a DLPack tensor with the impossible stride ", stride, " was given");
+  }
+}
+
+bool is_contiguous(const DLTensor& tensor, int64_t count) noexcept {
+  if (tensor.strides == nullptr || count == 0) {
+    return true;
+  }
+  int64_t expected = 1;
+  for (int32_t i = tensor.ndim; i-- > 0;) {
+    if (tensor.shape[i] != 1 && tensor.strides[i] != expected) {
+      return false;
+    }
+    expected *= tensor.shape[i];
+  }
+  return true;
+}
+
+std::byte* start_of(const DLTensor& tensor) noexcept {
+  return static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+}
+
+bool is_aligned(const DLTensor& tensor) noexcept {
+  const size_t size = std::max<size_t>(tensor.dtype.bits / 8, 1);
+  return reinterpret_cast<uintptr_t>(start_of(tensor)) % size == 0;
+}
+
+int64_t count_of(const DLTensor& tensor) noexcept {
+  int64_t count = 1;
+  for (int32_t i = 0; i < tensor.ndim; ++i) {
+    count *= tensor.shape[i];
+  }
+  return count;
+}
+
+c10::SmallVector<int64_t, 5> logical_sizes(const DLTensor& tensor) {
+  c10::SmallVector<int64_t, 5> sizes(tensor.shape, tensor.shape + tensor.ndim);
+  if (lanes_of(tensor.dtype) != 1) {
+    TORCH_CHECK_VALUE(
+        tensor.ndim > 0,
+        "a 0-d DLPack tensor holds a pair of float4 elements, which no 0-d value can");
+    sizes.back() *= lanes_of(tensor.dtype);
+  }
+  return sizes;
+}
+
+// A value that owns the flat uint8 tensor `bytes`, with the rest of `layout`.
+ValuePtr own_bytes(const at::Tensor& bytes, Layout layout) {
+  layout.data = bytes.numel() == 0 ? nullptr : bytes.mutable_data_ptr();
+  return c10::make_intrusive<Value>(make_owning(bytes.storage(), layout, bytes.nbytes()), layout);
+}
+
+// The elements' bytes, gathered into C order. Strides may be negative, addresses misaligned.
+at::Tensor gathered(const DLTensor& tensor) {
+  const int64_t itemsize = tensor.dtype.bits / 8;
+  std::byte* lowest = start_of(tensor);
+  std::vector<int64_t> sizes(tensor.shape, tensor.shape + tensor.ndim);
+  std::vector<int64_t> strides;
+  std::vector<int64_t> reversed;
+  for (int32_t i = 0; i < tensor.ndim; ++i) {
+    const int64_t stride = tensor.strides[i] * itemsize;
+    strides.push_back(std::abs(stride));
+    if (stride < 0) {
+      lowest += (sizes[static_cast<size_t>(i)] - 1) * stride;
+      reversed.push_back(i);
+    }
+  }
+  sizes.push_back(itemsize);
+  strides.push_back(1);
+  const at::Tensor bytes = at::from_blob(lowest, sizes, strides, at::kByte);
+  return bytes.flip(reversed).contiguous().flatten();
+}
+
+at::Tensor copied_bytes(const DLTensor& tensor, const ElementType& type, int64_t count) {
+  if (!is_contiguous(tensor, count)) {
+    return gathered(tensor);
+  }
+  at::Tensor bytes = at::empty({static_cast<int64_t>(type.bytes(count))}, at::kByte);
+  if (count > 0) {
+    std::memcpy(bytes.mutable_data_ptr(), start_of(tensor), bytes.nbytes());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void validate_dlpack(const DLTensor& tensor, uint64_t flags, Copy copy) {
+  constexpr uint64_t known = kDlpackReadOnly | kDlpackCopied | kDlpackPadded;
+  TORCH_CHECK_BUFFER((flags & ~known) == 0, "the DLPack struct has the unknown flags ",
+                     flags & ~known, ", which may change what its memory means");
+  check_type(tensor.dtype, flags);
+  TORCH_CHECK_VALUE(on_host(tensor.device.device_type), "the DLPack tensor is on device type ",
+                    static_cast<int>(tensor.device.device_type), " (index ",
+                    tensor.device.device_id,
+                    "), and this version of ortdl_torch exchanges CPU memory only: move it to the "
+                    "CPU first");
+  const int64_t count = checked_count(tensor);
+  static_cast<void>(logical_sizes(tensor));
+  check_extent(tensor, count);
+  const bool contiguous = is_contiguous(tensor, count);
+  TORCH_CHECK_VALUE(copy != Copy::kNever || (contiguous && (count == 0 || is_aligned(tensor))),
+                    "the DLPack tensor is ", contiguous ? "misaligned" : "not contiguous",
+                    ", so sharing it is impossible: pass copy=None to copy where needed");
+  TORCH_CHECK_VALUE(contiguous || tensor.dtype.bits >= 8, "a DLPack tensor of ",
+                    static_cast<int>(tensor.dtype.bits),
+                    "-bit elements is not contiguous, and elements smaller than a byte cannot be "
+                    "gathered: make it contiguous first");
+}
+
+ValuePtr from_dlpack(ManagedTensor managed, Copy copy) {
+  const DLTensor& tensor = managed.tensor();
+  const uint64_t flags = managed.flags();
+  const ElementType& type = *find_type(tensor.dtype);
+  const c10::SmallVector<int64_t, 5> sizes = logical_sizes(tensor);
+  const int64_t count = count_of(tensor) * lanes_of(tensor.dtype);
+  const bool shareable = is_contiguous(tensor, count) && (count == 0 || is_aligned(tensor));
+  // A copy that the producer made is nobody else's.
+  const bool copy_wanted = copy == Copy::kAlways && (flags & kDlpackCopied) == 0;
+
+  Layout layout{.type = &type, .data = nullptr, .device = at::kCPU, .sizes = sizes};
+  const size_t nbytes = type.bytes(count);
+  if (shareable && !copy_wanted) {
+    layout.data = count == 0 ? nullptr : start_of(tensor);
+    layout.read_only = (flags & kDlpackReadOnly) != 0;
+    return c10::make_intrusive<Value>(make_owning(std::move(managed), layout, nbytes), layout);
+  }
+  return own_bytes(copied_bytes(tensor, type, count), layout);
+}
+
+ValuePtr make_uninitialized(const DLTensor& prototype) {
+  check_type(prototype.dtype, 0);
+  TORCH_CHECK_VALUE(on_host(prototype.device.device_type),
+                    "this version of ortdl_torch makes values on the CPU only");
+  const int64_t count = checked_count(prototype) * lanes_of(prototype.dtype);
+  c10::SmallVector<int64_t, 5> sizes = logical_sizes(prototype);
+  const ElementType& type = *find_type(prototype.dtype);
+  const Layout layout{.type = &type, .data = nullptr, .device = at::kCPU, .sizes = sizes};
+  return own_bytes(at::empty({static_cast<int64_t>(type.bytes(count))}, at::kByte), layout);
+}
+
+}  // namespace ortdl

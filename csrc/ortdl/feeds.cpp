@@ -1,0 +1,111 @@
+#include <ortdl/feeds.h>
+#include <ortdl/memory.h>
+#include <ortdl/shareable.h>
+
+#include <algorithm>
+
+namespace ortdl {
+
+Feeds::Feeds(const std::vector<Node>& inputs) : inputs_(&inputs), values_(inputs.size(), nullptr) {
+  slots_.resize(inputs.size());
+}
+
+void Feeds::set(size_t index, const at::Tensor& tensor) {
+  const Node& node = (*inputs_)[index];
+  check_free(index);
+  TORCH_CHECK_TYPE(tensor.defined(), "the input '", node.name, "' is an undefined tensor");
+  TORCH_CHECK_TYPE(node.element != nullptr && node.element->scalar != at::ScalarType::Undefined,
+                   "the input '", node.name, "' is a ", node.type,
+                   ", which no tensor can be: give an OrtValue of that type. ", expected());
+  TORCH_CHECK_TYPE(tensor.scalar_type() == node.element->scalar, "the input '", node.name,
+                   "' must have dtype torch.", c10::getDtypeNames(node.element->scalar).first, " (",
+                   node.type, "), but a tensor of dtype torch.",
+                   c10::getDtypeNames(tensor.scalar_type()).first,
+                   " was given: convert it with tensor.to(dtype). ", expected());
+  at::Tensor copied;
+  const at::Tensor* dense = &tensor;
+  try {
+    dense = &shareable(tensor, Copy::kIfNeeded, copied);
+  } catch (c10::Error& error) {
+    error.add_context("The tensor was given for the input '" + node.name + "'. " + expected());
+    throw;
+  }
+  c10::SmallVector<int64_t, 5> doubled;
+  at::IntArrayRef sizes = dense->sizes();
+  if (node.element->per_scalar() != 1) [[unlikely]] {
+    TORCH_CHECK_VALUE(!sizes.empty(), "the input '", node.name,
+                      "' was given a 0-d tensor that holds two elements: give it a dimension. ",
+                      expected());
+    doubled.append(sizes.begin(), sizes.end());
+    doubled.back() *= node.element->per_scalar();
+    sizes = doubled;
+  }
+  check_shape(node, sizes);
+
+  Slot& slot = slots_[index];
+  // ONNX Runtime takes a pointer to change, but never changes an input.
+  void* data = const_cast<void*>(dense->const_data_ptr());
+  ::OrtValue* value = nullptr;
+  check_status(api().CreateTensorWithDataAsOrtValue(memory_info(dense->device()), data,
+                                                    dense->nbytes(), sizes.data(), sizes.size(),
+                                                    node.element->ort, &value));
+  slot.handle.reset(value);
+  slot.storage = dense->storage();
+  slot.span = {static_cast<const std::byte*>(data), dense->nbytes()};
+  values_[index] = value;
+}
+
+void Feeds::set(size_t index, ValuePtr value) {
+  const Node& node = (*inputs_)[index];
+  check_free(index);
+  const std::string given = value->type_string();
+  TORCH_CHECK_TYPE(given == node.type, "the input '", node.name, "' must be a ", node.type,
+                   ", but an OrtValue of ", given, " was given. ", expected());
+  if (node.element != nullptr) {
+    check_shape(node, value->sizes());
+    slots_[index].span = {static_cast<const std::byte*>(value->data()), value->nbytes()};
+  }
+  values_[index] = value->handle();
+  slots_[index].value = std::move(value);
+}
+
+void Feeds::require_all() const {
+  const auto missing = std::ranges::find(values_, nullptr);
+  TORCH_CHECK_VALUE(
+      missing == values_.end(), "the model takes ", values_.size(), " inputs, but the input '",
+      (*inputs_)[missing == values_.end() ? 0 : static_cast<size_t>(missing - values_.begin())]
+          .name,
+      "' was not given. ", expected());
+}
+
+bool Feeds::overlaps(const void* output) const noexcept {
+  const auto* data = static_cast<const std::byte*>(output);
+  return std::ranges::any_of(slots_, [data](const Slot& slot) {
+    return !slot.span.empty() && data >= slot.span.data() &&
+           data < slot.span.data() + slot.span.size();
+  });
+}
+
+void Feeds::check_free(size_t index) const {
+  TORCH_CHECK_VALUE(values_[index] == nullptr, "the input '", (*inputs_)[index].name,
+                    "' was given twice. ", expected());
+}
+
+void Feeds::check_shape(const Node& node, at::IntArrayRef sizes) const {
+  // ONNX Runtime reports rank 0 for a scalar and for an open rank alike, and checks it itself.
+  const size_t rank = node.shape.size();
+  if (rank == 0) {
+    return;
+  }
+  TORCH_CHECK_VALUE(sizes.size() == rank, "the input '", node.name, "' must have ", rank,
+                    " dimensions, but one of shape ", sizes, " was given. ", expected());
+  for (size_t i = 0; i < rank; ++i) {
+    TORCH_CHECK_VALUE(node.shape[i] < 0 || node.shape[i] == sizes[i], "the input '", node.name,
+                      "' must have size ", node.shape[i], " in dimension ", i,
+                      ", but one of shape ", sizes, " was given. ", expected());
+  }
+}
+
+std::string Feeds::expected() const { return "The model's inputs are: " + describe(*inputs_); }
+
+}  // namespace ortdl

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+#include <ortdl/node.h>
+#include <ortdl/value.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+/// \file
+/// A model's inputs for one run.
+namespace ortdl {
+
+/// Collects the inputs of one run, checked against what the model declares.
+///
+/// Values of tensors made here own nothing: the storages beside them do, which is cheaper.
+class Feeds {
+ public:
+  /// \param inputs The model's inputs; must outlive this object.
+  explicit Feeds(const std::vector<Node>& inputs);
+
+  /// Give `tensor` as the input number `index`. A contiguous one is read in place.
+  /// \throws c10::TypeError for a wrong dtype, c10::ValueError for a wrong rank, size or device, or
+  ///   an input given before, c10::BufferError if the tensor has no memory to read or requires
+  ///   grad while grad mode is on.
+  void set(size_t index, const at::Tensor& tensor);
+  /// Give `value` as the input number `index`. \throws as above.
+  void set(size_t index, ValuePtr value);
+
+  /// \throws c10::ValueError that names the first input that was not given.
+  void require_all() const;
+
+  /// The inputs as ONNX Runtime takes them.
+  [[nodiscard]] const ::OrtValue* const* values() const noexcept { return values_.data(); }
+  /// Whether `output` is memory of an input: a graph output that is a graph input comes back so.
+  [[nodiscard]] bool overlaps(const void* output) const noexcept;
+
+ private:
+  // What keeps one input's memory, and where that is.
+  struct Slot {
+    ValueHandle handle;
+    c10::Storage storage;
+    ValuePtr value;
+    std::span<const std::byte> span;
+  };
+
+  void check_free(size_t index) const;
+  void check_shape(const Node& node, at::IntArrayRef sizes) const;
+  [[nodiscard]] std::string expected() const;
+
+  const std::vector<Node>* inputs_;
+  c10::SmallVector<const ::OrtValue*, 8> values_;
+  c10::SmallVector<Slot, 8> slots_;
+};
+
+}  // namespace ortdl

@@ -1,0 +1,120 @@
+#include <ATen/ops/empty.h>
+#include <python/exchange_api.h>
+#include <python/guarded.h>
+#include <python/ortvalue.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace ortdl::python {
+namespace {
+
+constexpr const char* kAttribute = "__dlpack_c_exchange_api__";
+constexpr const char* kCapsule = "dlpack_exchange_api";
+
+// 0, or -1 with a Python error set: how the table's functions answer.
+template <typename Function>
+int answer(Function&& function) noexcept {
+  try {
+    function();
+    return 0;
+  } catch (...) {
+    set_python_error();
+    return -1;
+  }
+}
+
+int from_object(void* object, DLManagedTensorVersioned** out) noexcept {
+  return answer([&] {
+    ValuePtr storage;
+    *out = to_dlpack_versioned(unwrap_value(static_cast<PyObject*>(object), storage));
+  });
+}
+
+int to_object(DLManagedTensorVersioned* stolen, void** out) noexcept {
+  return answer([&] {
+    ManagedTensor managed(stolen);
+    TORCH_CHECK_BUFFER(stolen->version.major == DLPACK_MAJOR_VERSION, "the struct is DLPack ",
+                       stolen->version.major, ".", stolen->version.minor,
+                       ", and this ortdl_torch reads version ", DLPACK_MAJOR_VERSION);
+    validate_dlpack(managed.tensor(), managed.flags(), Copy::kNever);
+    *out = wrap_value(from_dlpack(std::move(managed), Copy::kNever));
+  });
+}
+
+int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
+             void (*set_error)(void*, const char*, const char*)) noexcept {
+  try {
+    DLTensor wanted = *prototype;
+    wanted.data = nullptr;
+    wanted.strides = nullptr;
+    wanted.byte_offset = 0;
+    *out = to_dlpack_versioned(make_uninitialized(wanted));
+    return 0;
+  } catch (const c10::TypeError& error) {
+    set_error(context, "TypeError", error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    set_error(context, "ValueError", error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    set_error(context, "MemoryError", error.what());
+  }
+  return -1;
+}
+
+int current_work_stream(DLDeviceType /*type*/, int32_t /*index*/, void** out) noexcept {
+  *out = nullptr;  // the CPU has no streams
+  return 0;
+}
+
+const DLPackExchangeAPI table{
+    .header = {.version = {.major = DLPACK_MAJOR_VERSION, .minor = DLPACK_MINOR_VERSION},
+               .prev_api = nullptr},
+    .managed_tensor_allocator = allocate,
+    .managed_tensor_from_py_object_no_sync = from_object,
+    .managed_tensor_to_py_object_no_sync = to_object,
+    .dltensor_from_py_object_no_sync = nullptr,  // optional, and values keep no strides
+    .current_work_stream = current_work_stream,
+};
+
+}  // namespace
+
+void add_exchange_api(PyObject* cls) {
+  // The capsule's pointer is not const, but its readers' is.
+  const auto capsule = py::reinterpret_steal<py::object>(
+      PyCapsule_New(const_cast<DLPackExchangeAPI*>(&table), kCapsule, nullptr));
+  if (!capsule || PyObject_SetAttrString(cls, kAttribute, capsule.ptr()) != 0) {
+    throw python_error();
+  }
+}
+
+const DLPackExchangeAPI* find_exchange_api(PyObject* object) {
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  const auto capsule = py::reinterpret_steal<py::object>(PyObject_GetAttrString(type, kAttribute));
+  if (!capsule) {
+    if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) {
+      throw python_error();
+    }
+    PyErr_Clear();
+    return nullptr;
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), kCapsule) == 0) {
+    return nullptr;
+  }
+  const auto* header =
+      static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
+  while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION) {
+    header = header->prev_api;
+  }
+  return reinterpret_cast<const DLPackExchangeAPI*>(header);
+}
+
+ValuePtr import_by_exchange_api(const DLPackExchangeAPI& api, PyObject* object, Copy copy) {
+  DLManagedTensorVersioned* exported = nullptr;
+  if (api.managed_tensor_from_py_object_no_sync(object, &exported) != 0) {
+    throw python_error();
+  }
+  ManagedTensor managed(exported);
+  validate_dlpack(managed.tensor(), managed.flags(), copy);
+  return from_dlpack(std::move(managed), copy);
+}
+
+}  // namespace ortdl::python

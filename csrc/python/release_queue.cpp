@@ -1,0 +1,98 @@
+#include <Python.h>
+#include <pthread.h>
+#include <python/release_queue.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace ortdl::python {
+namespace {
+
+class ReleaseQueue {
+ public:
+  void push(ForeignRelease release) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) {
+      return;
+    }
+    try {
+      pending_.push_back(release);
+      if (!thread_.joinable()) {
+        thread_ = std::thread([this] { work(); });
+      }
+    } catch (const std::exception&) {
+      return;  // out of memory or threads: what cannot be queued leaks
+    }
+    wake_.notify_one();
+  }
+
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    wake_.notify_one();
+    if (thread_.joinable()) {
+      // The thread may be waiting for the GIL that this one holds.
+      const py::gil_scoped_release released;
+      thread_.join();
+    }
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      wake_.wait(lock, [this] { return stopped_ || !pending_.empty(); });
+      if (stopped_) {
+        return;
+      }
+      std::deque<ForeignRelease> batch;
+      batch.swap(pending_);
+      lock.unlock();
+      {
+        const py::gil_scoped_acquire acquired;
+        for (const ForeignRelease& release : batch) {
+          release.function(release.object);
+        }
+      }
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<ForeignRelease> pending_;
+  std::thread thread_;
+  bool stopped_ = false;
+};
+
+// Never destroyed: values may die after everything else. A forked child gets a new one, because
+// the thread and what it held stayed behind.
+ReleaseQueue* queue = nullptr;
+
+}  // namespace
+
+void release_with_gil(ForeignRelease release) noexcept {
+  if (Py_IsInitialized() == 0) {
+    return;
+  }
+  if (PyGILState_Check() != 0) {
+    detail::release_now(release);
+  } else {
+    queue->push(release);
+  }
+}
+
+void install_release_queue() {
+  queue = new ReleaseQueue;
+  pthread_atfork(nullptr, nullptr, [] { queue = new ReleaseQueue; });
+  set_foreign_release_hook(&release_with_gil);
+}
+
+void stop_release_queue() { queue->stop(); }
+
+}  // namespace ortdl::python

@@ -1,0 +1,67 @@
+#include <python/release_queue.h>
+#include <python/stock.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <utility>
+
+namespace ortdl::python {
+namespace {
+
+PyObject* stock_class = nullptr;
+
+// A reference that may be dropped on any thread.
+class SharedReference {
+ public:
+  explicit SharedReference(py::handle object) noexcept : object_(object.inc_ref().ptr()) {}
+  SharedReference(SharedReference&& other) noexcept
+      : object_(std::exchange(other.object_, nullptr)) {}
+  SharedReference& operator=(SharedReference&&) = delete;
+  SharedReference(const SharedReference&) = delete;
+  SharedReference& operator=(const SharedReference&) = delete;
+  ~SharedReference() {
+    if (object_ != nullptr) {
+      release_with_gil({.function = [](void* object) { Py_DECREF(static_cast<PyObject*>(object)); },
+                        .object = object_});
+    }
+  }
+
+ private:
+  PyObject* object_;
+};
+
+}  // namespace
+
+void set_stock_class(PyObject* cls) {
+  TORCH_CHECK_TYPE(PyType_Check(cls), "expected the class onnxruntime.OrtValue");
+  Py_INCREF(cls);
+  stock_class = cls;
+}
+
+ValuePtr value_of_stock(PyObject* object) {
+  if (stock_class == nullptr || PyObject_IsInstance(object, stock_class) != 1) {
+    PyErr_Clear();
+    return {};
+  }
+  const py::handle stock(object);
+  const auto text = py::cast<std::string>(stock.attr("data_type")());
+  TORCH_CHECK_TYPE(py::cast<bool>(stock.attr("is_tensor")()), "the onnxruntime.OrtValue holds a ",
+                   text, ", not a tensor: read it with onnxruntime itself");
+  TORCH_CHECK_TYPE(!text.starts_with("tensor(string)"), "PyTorch has no counterpart of a ", text,
+                   ": read the value with onnxruntime itself");
+  const auto device = py::cast<std::string>(stock.attr("device_name")());
+  TORCH_CHECK_VALUE(device == "cpu", "the onnxruntime.OrtValue is on device '", device,
+                    "', and this version of ortdl_torch exchanges CPU memory only: copy it to the "
+                    "CPU with onnxruntime first");
+  const ElementType& type = element_type_from_onnx(py::cast<int64_t>(stock.attr("element_type")()));
+  const auto sizes = py::cast<std::vector<int64_t>>(stock.attr("shape")());
+  const auto address = py::cast<uintptr_t>(stock.attr("data_ptr")());
+  const int64_t count = c10::multiply_integers(sizes);
+  const Layout layout{.type = &type,
+                      .data = count == 0 ? nullptr : reinterpret_cast<void*>(address),
+                      .device = at::kCPU,
+                      .sizes = sizes};
+  return c10::make_intrusive<Value>(make_owning(SharedReference(stock), layout, type.bytes(count)),
+                                    layout);
+}
+
+}  // namespace ortdl::python

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <Python.h>
+#include <ortdl/value.h>
+
+/// \file
+/// Values of the onnxruntime package.
+namespace ortdl::python {
+
+/// Tell this module what an `onnxruntime.OrtValue` is. \throws c10::TypeError unless it is a class.
+void set_stock_class(PyObject* cls);
+
+/// A value over the memory of the `onnxruntime.OrtValue` `object`, which it keeps alive together
+/// with the array that onnxruntime's own object keeps; null if `object` is something else.
+/// \throws c10::TypeError if it is no tensor, or of an unsupported type.
+/// \throws c10::ValueError if its memory is not the CPU's.
+[[nodiscard]] ValuePtr value_of_stock(PyObject* object);
+
+}  // namespace ortdl::python
