@@ -80,7 +80,7 @@ def to_value(array: np.ndarray[Any, Any], *, copy: bool | None) -> OrtValue:
     """A value of ``array``; errors and ``copy`` as :func:`ortdl_torch.from_dlpack` has them."""
     if (element_type := _ml_element_types().get(array.dtype)) is None:
         if array.dtype.kind not in "biufc":
-            raise TypeError(f"ONNX Runtime has no element type for an array of dtype {array.dtype.name}")
+            raise TypeError(f"ONNX Runtime has no element type for the dtype {array.dtype.name}")
         return _C.from_dlpack(array, copy=copy)
     # NumPy's DLPack knows no dtype of ml_dtypes, but every dtype's bits.
     return _C.reinterpreted(
