@@ -9,11 +9,12 @@ export MAX_JOBS
 export HYPOTHESIS_STORAGE_DIRECTORY := build/hypothesis
 
 BIN := .venv/bin
-CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h tests/cpp/*.cpp tests/cpp/*.h benchmarks/*.cpp)
+CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h tests/cpp/*.cpp tests/cpp/*.h tests/fuzz/*.cpp tests/fuzz/*.h benchmarks/*.cpp)
 SAY = @printf '[%s] %s\n' $@
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint format bench clean environment cmake test-cpp test-python
+.PHONY: help build demo test lint format bench clean environment cmake test-cpp test-python \
+	fuzz-dlpack
 
 help:  ## say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 16
@@ -80,6 +81,11 @@ test-cpp: cmake
 	$(SAY) 'compiling with $(MAX_JOBS) jobs'
 	@$(BIN)/cmake --build build/cmake --parallel $(MAX_JOBS)
 	@$(BIN)/ctest --test-dir build/cmake --output-on-failure
+
+# Needs clang, so no other target asks for it: see tests/fuzz/README.md.
+fuzz-dlpack: SECONDS ?= 60
+fuzz-dlpack: environment
+	$(BIN)/python tests/fuzz/run.py $(SECONDS)
 
 test-python: build
 	$(BIN)/python -m pytest
