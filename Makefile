@@ -9,7 +9,7 @@ export MAX_JOBS
 export HYPOTHESIS_STORAGE_DIRECTORY := build/hypothesis
 
 BIN := .venv/bin
-CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h tests/cpp/*.cpp tests/cpp/*.h tests/fuzz/*.cpp tests/fuzz/*.h benchmarks/*.cpp)
+CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h tests/cpp/*.cpp tests/cpp/*.h tests/peers/*.cpp tests/fuzz/*.cpp tests/fuzz/*.h benchmarks/*.cpp)
 SAY = @printf '[%s] %s\n' $@
 
 .DEFAULT_GOAL := help
