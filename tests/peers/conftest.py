@@ -11,9 +11,7 @@ import ortdl_torch
 
 
 def pytest_report_header() -> str:
-    return (
-        "peers: the array API's own suite, array-api-tests, is on no package index: it is not run"
-    )
+    return "peers: not run is array-api-tests, the array API's own suite: pip finds no such package"
 
 
 @pytest.hookimpl(wrapper=True)

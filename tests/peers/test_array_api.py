@@ -1,6 +1,6 @@
 """The DLPack part of the array API standard (2024.12), with array_api_strict as the other side.
 
-The standard's own suite, array-api-tests, is on no package index, so it is not run. What the
+The standard's own suite, array-api-tests, is not run: pip finds no such package. What the
 standard's text says of `from_dlpack`, `__dlpack__` and `__dlpack_device__` is asked here.
 """
 
