@@ -76,15 +76,23 @@ void check_extent(const DLTensor& tensor, int64_t count) {
   if (tensor.strides == nullptr || count == 0) {
     return;
   }
-  int64_t reach = 0;
+  int64_t ahead = 0;
+  int64_t behind = 0;
   for (int32_t i = 0; i < tensor.ndim; ++i) {
-    int64_t step = 0;
     const int64_t stride = tensor.strides[i];
+    int64_t& reach = stride < 0 ? behind : ahead;
+    int64_t step = 0;
     TORCH_CHECK_VALUE(stride != INT64_MIN &&
                           !__builtin_mul_overflow(tensor.shape[i] - 1, std::abs(stride), &step) &&
                           !__builtin_add_overflow(reach, step, &reach) && reach <= kMaxElements,
                       "a DLPack tensor with the impossible stride ", stride, " was given");
   }
+  const auto itemsize = static_cast<uintptr_t>(std::max(tensor.dtype.bits / 8, 1));
+  uintptr_t last = 0;
+  TORCH_CHECK_VALUE(
+      !__builtin_add_overflow(start, (static_cast<uintptr_t>(ahead) + 1) * itemsize, &last) &&
+          static_cast<uintptr_t>(behind) * itemsize <= start,
+      "a DLPack tensor whose strides lead out of the address space was given");
 }
 
 bool is_contiguous(const DLTensor& tensor, int64_t count) noexcept {
@@ -139,16 +147,22 @@ ValuePtr own_bytes(const at::Tensor& bytes, Layout layout) {
 at::Tensor gathered(const DLTensor& tensor) {
   const int64_t itemsize = tensor.dtype.bits / 8;
   std::byte* lowest = start_of(tensor);
-  std::vector<int64_t> sizes(tensor.shape, tensor.shape + tensor.ndim);
+  std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
   std::vector<int64_t> reversed;
   for (int32_t i = 0; i < tensor.ndim; ++i) {
-    const int64_t stride = tensor.strides[i] * itemsize;
-    strides.push_back(std::abs(stride));
-    if (stride < 0) {
-      lowest += (sizes[static_cast<size_t>(i)] - 1) * stride;
-      reversed.push_back(i);
+    const int64_t size = tensor.shape[i];
+    if (size == 1) {
+      // Its stride may be anything, and without it at most 56 dimensions are left.
+      continue;
     }
+    const int64_t stride = tensor.strides[i] * itemsize;
+    if (stride < 0) {
+      lowest += (size - 1) * stride;
+      reversed.push_back(static_cast<int64_t>(sizes.size()));
+    }
+    sizes.push_back(size);
+    strides.push_back(std::abs(stride));
   }
   sizes.push_back(itemsize);
   strides.push_back(1);

@@ -1,5 +1,6 @@
 #include <ortdl/dlpack.h>
 
+#include <bit>
 #include <numeric>
 #include <thread>
 
@@ -76,6 +77,40 @@ TYPED_TEST(DlpackImportTest, ReadsStridesOffsetsAndMissingStrides) {
   compact.managed.dl_tensor.strides = nullptr;
   const ValuePtr value = compact.take(Copy::kNever);
   EXPECT_EQ(value->data(), compact.data.data());
+}
+
+TYPED_TEST(DlpackImportTest, IgnoresTheStrideOfADimensionOfSizeOne) {
+  Producer<TypeParam> producer;
+  producer.sizes = {1, 2};
+  producer.strides = {int64_t{1} << 62, 2};
+  validate_dlpack(producer.managed.dl_tensor, 0, Copy::kIfNeeded);
+  EXPECT_TRUE(at::equal(producer.take()->to_tensor(), at::tensor({0.F, 2.F}).view({1, 2})));
+}
+
+TYPED_TEST(DlpackImportTest, ReversesTheLastOf64Dimensions) {
+  Producer<TypeParam> producer;
+  producer.sizes = std::vector<int64_t>(64, 1);
+  producer.sizes.back() = 3;
+  producer.strides = std::vector<int64_t>(64, 7);
+  producer.strides.back() = -1;
+  producer.managed.dl_tensor.ndim = 64;
+  producer.managed.dl_tensor.shape = producer.sizes.data();
+  producer.managed.dl_tensor.strides = producer.strides.data();
+  producer.managed.dl_tensor.byte_offset = 2 * sizeof(float);
+  EXPECT_TRUE(at::equal(producer.take()->to_tensor().flatten(), at::tensor({2.F, 1.F, 0.F})));
+}
+
+TYPED_TEST(DlpackImportTest, RefusesStridesOutOfTheAddressSpace) {
+  for (const int64_t stride : {int64_t{1} << 55, -(int64_t{1} << 55)}) {
+    Producer<TypeParam> producer;
+    producer.managed.dl_tensor.data = std::bit_cast<void*>(stride > 0 ? UINTPTR_MAX - 63 : 64);
+    producer.sizes = {1, 2};
+    producer.strides = {1, stride};
+    expect_error<c10::ValueError>(
+        [&] { validate_dlpack(producer.managed.dl_tensor, 0, Copy::kIfNeeded); },
+        {"address space"});
+    EXPECT_EQ(producer.released, 0);
+  }
 }
 
 TYPED_TEST(DlpackImportTest, ReleasesNothingThatItRefuses) {
