@@ -12,7 +12,7 @@ from ortdl_torch import _C
 if TYPE_CHECKING:
     import onnxruntime
 
-OLDEST_RUNTIME = (1, 23)
+OLDEST_RUNTIME = (1, 24)
 
 
 def _check_version(version: str) -> None:

@@ -50,9 +50,9 @@ class OrtValue(_C.OrtValueBase):
             array: C-contiguous, of a dtype of NumPy or ml_dtypes that ONNX Runtime has.
 
         Raises:
-            TypeError: no array, or a dtype without counterpart.
+            TypeError: no array, or a dtype without counterpart, such as a structured one.
             ValueError: the array is not contiguous.
-            BufferError: the array is not in the machine's byte order, or structured.
+            BufferError: the array is not in the machine's byte order.
         """
         if not isinstance(array, np.ndarray):
             raise TypeError(f"expected a numpy.ndarray, not {type(array).__name__}")
@@ -92,7 +92,13 @@ class OrtValue(_C.OrtValueBase):
         Raises:
             BufferError: the value is read-only, which onnxruntime's class cannot say.
             TypeError: the value is no tensor, or onnxruntime takes no such type through DLPack.
+            RuntimeError: this onnxruntime takes no DLPack capsule at all.
         """
+        if not hasattr(onnxruntime.OrtValue, "from_dlpack"):
+            raise RuntimeError(
+                f"onnxruntime {onnxruntime.__version__} has no OrtValue.from_dlpack: run "
+                "`pip install --upgrade onnxruntime`"
+            )
         try:
             return onnxruntime.OrtValue.from_dlpack(_C.to_dlpack(self))
         except RuntimeError as error:
