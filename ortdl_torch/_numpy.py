@@ -95,10 +95,9 @@ def to_array(value: _C.OrtValueBase) -> np.ndarray[Any, Any]:
     memory: np.ndarray[Any, Any] = value._memory().numpy()
     if (bits := PACKED_BITS.get(element_type)) is not None:
         return _unpacked(memory, bits, dtype, value.shape())
-    array = memory.view(dtype).reshape(value.shape())
     if value.read_only:
-        array.setflags(write=False)
-    return array
+        memory.setflags(write=False)  # before the view, which then cannot be made writeable
+    return memory.view(dtype).reshape(value.shape())
 
 
 def _unpacked(

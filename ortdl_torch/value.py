@@ -121,7 +121,13 @@ class OrtValue(_C.OrtValueBase):
     def __array__(
         self, dtype: np.dtype[Any] | None = None, copy: bool | None = None
     ) -> np.ndarray[Any, Any]:
-        """``numpy.asarray(value)``: shares memory unless ``dtype`` or ``copy`` ask for a copy."""
+        """``numpy.asarray(value)``: shares memory unless ``dtype`` or ``copy`` ask for a copy.
+
+        Raises:
+            ValueError: ``copy`` is False and the type is a packed one, which needs a copy.
+        """
+        if copy is False and self.element_type() in _numpy.PACKED_BITS:
+            raise ValueError(f"an array of a {self.data_type()} needs a copy: pass copy=None")
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def update_inplace(

@@ -193,6 +193,9 @@ void validate_dlpack(const DLTensor& tensor, uint64_t flags, Copy copy) {
                     tensor.device.device_id,
                     "), and this version of ortdl_torch exchanges CPU memory only: move it to the "
                     "CPU first");
+  TORCH_CHECK_VALUE(tensor.device.device_id == 0, "the DLPack tensor is on device type ",
+                    static_cast<int>(tensor.device.device_type), " with the index ",
+                    tensor.device.device_id, ", but host memory has the index 0");
   const int64_t count = checked_count(tensor);
   static_cast<void>(logical_sizes(tensor));
   check_extent(tensor, count);
@@ -213,8 +216,9 @@ ValuePtr from_dlpack(ManagedTensor managed, Copy copy) {
   const c10::SmallVector<int64_t, 5> sizes = logical_sizes(tensor);
   const int64_t count = count_of(tensor) * lanes_of(tensor.dtype);
   const bool shareable = is_contiguous(tensor, count) && (count == 0 || is_aligned(tensor));
-  // A copy that the producer made is nobody else's.
-  const bool copy_wanted = copy == Copy::kAlways && (flags & kDlpackCopied) == 0;
+  // A copy that the producer made is nobody else's, but may be of no use for writing.
+  const bool copy_wanted =
+      copy == Copy::kAlways && (flags & (kDlpackCopied | kDlpackReadOnly)) != kDlpackCopied;
 
   Layout layout{.type = &type, .data = nullptr, .device = at::kCPU, .sizes = sizes};
   const size_t nbytes = type.bytes(count);

@@ -30,12 +30,16 @@ int from_object(void* object, DLManagedTensorVersioned** out) noexcept {
   });
 }
 
+void require_known_version(DLPackVersion version) {
+  TORCH_CHECK_BUFFER(version.major == DLPACK_MAJOR_VERSION, "the struct is DLPack ", version.major,
+                     ".", version.minor, ", and this ortdl_torch reads version ",
+                     DLPACK_MAJOR_VERSION);
+}
+
 int to_object(DLManagedTensorVersioned* stolen, void** out) noexcept {
   return answer([&] {
     ManagedTensor managed(stolen);
-    TORCH_CHECK_BUFFER(stolen->version.major == DLPACK_MAJOR_VERSION, "the struct is DLPack ",
-                       stolen->version.major, ".", stolen->version.minor,
-                       ", and this ortdl_torch reads version ", DLPACK_MAJOR_VERSION);
+    require_known_version(stolen->version);
     validate_dlpack(managed.tensor(), managed.flags(), Copy::kNever);
     *out = wrap_value(from_dlpack(std::move(managed), Copy::kNever));
   });
@@ -52,10 +56,10 @@ int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
     return 0;
   } catch (const c10::TypeError& error) {
     set_error(context, "TypeError", error.what_without_backtrace());
-  } catch (const c10::Error& error) {
+  } catch (const c10::ValueError& error) {
     set_error(context, "ValueError", error.what_without_backtrace());
   } catch (const std::exception& error) {
-    set_error(context, "MemoryError", error.what());
+    set_error(context, "MemoryError", error.what());  // what else can fail is the allocation
   }
   return -1;
 }
@@ -112,7 +116,10 @@ ValuePtr import_by_exchange_api(const DLPackExchangeAPI& api, PyObject* object, 
   if (api.managed_tensor_from_py_object_no_sync(object, &exported) != 0) {
     throw python_error();
   }
+  TORCH_CHECK_BUFFER(exported != nullptr, "the C exchange API of a ", Py_TYPE(object)->tp_name,
+                     " gave no tensor and no error");
   ManagedTensor managed(exported);
+  require_known_version(exported->version);
   validate_dlpack(managed.tensor(), managed.flags(), copy);
   return from_dlpack(std::move(managed), copy);
 }

@@ -4,6 +4,10 @@
 #include <python/guarded.h>
 #include <python/import.h>
 #include <python/ortvalue.h>
+#include <python/release_queue.h>
+#include <torch/csrc/Device.h>
+
+#include <utility>
 
 namespace ortdl::python {
 namespace {
@@ -49,6 +53,9 @@ DLDevice device_of_producer(PyObject* object) {
                    " must give a tuple of two integers, not ", Py_TYPE(answer.ptr())->tp_name);
   const int64_t type = int_arg(PyTuple_GET_ITEM(answer.ptr(), 0), "the device type");
   const int64_t index = int_arg(PyTuple_GET_ITEM(answer.ptr(), 1), "the device index");
+  TORCH_CHECK_VALUE(std::in_range<int32_t>(type) && std::in_range<int32_t>(index),
+                    "__dlpack_device__() of a ", Py_TYPE(object)->tp_name, " gave (", type, ", ",
+                    index, "), which no device can be");
   return {.device_type = static_cast<DLDeviceType>(type), .device_id = static_cast<int32_t>(index)};
 }
 
@@ -90,18 +97,56 @@ ValuePtr import_tensor(const at::Tensor& tensor, Copy copy) {
   return Value::from_tensor(tensor, copy);
 }
 
-ValuePtr import_any(PyObject* object, Copy copy, bool to_host) {
+// A tensor, unless its class has a protocol of its own. PyTorch's table of C functions would not
+// do: it overlooks grad, pending negations and tensors without memory.
+bool is_plain_tensor(PyObject* object) {
   if (THPVariable_CheckExact(object)) {
+    return true;
+  }
+  if (!THPVariable_Check(object)) {
+    return false;
+  }
+  const auto own = py::handle(reinterpret_cast<PyObject*>(Py_TYPE(object))).attr("__dlpack__");
+  return own.is(py::handle(THPVariableClass).attr("__dlpack__"));
+}
+
+ValuePtr import_any(PyObject* object, Copy copy, bool to_host) {
+  if (is_plain_tensor(object)) {
     const at::Tensor& tensor = THPVariable_Unpack(object);
     return import_tensor(to_host && !tensor.is_cpu() ? tensor.cpu() : tensor, copy);
   }
   if (PyCapsule_CheckExact(object)) {
     return take_capsule(object, copy);
   }
+  // Of these two the object itself is kept alive, where a capsule would keep less.
+  if (ValuePtr value = value_or_null(object); value.defined()) {
+    return copy == Copy::kAlways ? value->clone() : value;
+  }
+  if (THPVariable_Check(object)) {
+    return import_by_protocol(object, copy, to_host);
+  }
   if (const DLPackExchangeAPI* exchange = to_host ? nullptr : find_exchange_api(object)) {
     return import_by_exchange_api(*exchange, object, copy);
   }
   return import_by_protocol(object, copy, to_host);
+}
+
+at::Device torch_device(PyObject* device) {
+  const py::handle object(device);
+  if (py::isinstance<py::str>(object)) {
+    const auto name = py::cast<std::string>(object);
+    try {
+      return at::Device(name);
+    } catch (const c10::Error& error) {
+      TORCH_CHECK_VALUE(false, "'", name,
+                        "' is no device of PyTorch: ", error.what_without_backtrace());
+    }
+  }
+  TORCH_CHECK_TYPE(THPDevice_Check(device),
+                   "device must be a torch.device, its name or DLPack's "
+                   "tuple of two integers, not ",
+                   Py_TYPE(device)->tp_name);
+  return py::cast<at::Device>(object);
 }
 
 // True if `device` asks for the CPU; None asks for nothing.
@@ -117,9 +162,8 @@ bool wants_host(PyObject* device) {
                       index, "): this version of ortdl_torch exchanges CPU memory only");
     return true;
   }
-  const py::object parsed = py::module_::import("torch").attr("device")(py::handle(device));
-  const auto wanted = py::cast<at::Device>(parsed);
-  TORCH_CHECK_VALUE(wanted.is_cpu(), "values cannot be made on ", wanted,
+  const at::Device wanted = torch_device(device);
+  TORCH_CHECK_VALUE(wanted.is_cpu() && wanted.index() <= 0, "values cannot be made on ", wanted,
                     ": this version of ortdl_torch exchanges CPU memory only");
   return true;
 }
@@ -133,6 +177,7 @@ PyObject* from_dlpack(PyObject* /*module*/, PyObject* const* args, Py_ssize_t co
                      "from_dlpack takes one positional argument and the keywords "
                      "device and copy, but ",
                      count, " positional arguments were given");
+    drain_release_queue();
     Copy copy = Copy::kIfNeeded;
     PyObject* device = nullptr;
     for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i) {

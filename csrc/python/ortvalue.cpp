@@ -186,19 +186,24 @@ const ValuePtr& unwrap_value(PyObject* object, ValuePtr& storage) {
   if (Py_TYPE(object) == value_class || PyObject_TypeCheck(object, base_type)) [[likely]] {
     return value_of(object);
   }
-  if (py::isinstance<torch::jit::Object>(object)) {
-    const c10::IValue script(py::cast<torch::jit::Object>(py::handle(object))._ivalue());
-    if (*script.type() == *c10::getCustomClassType<ValuePtr>()) {
-      storage = script.toCustomClass<Value>();
-      return storage;
-    }
-  }
-  storage = value_of_stock(object);
+  storage = value_or_null(object);
   TORCH_CHECK_TYPE(storage.defined(),
                    "expected an ortdl_torch.OrtValue, torch.classes.ortdl.OrtValue or "
                    "onnxruntime.OrtValue, not ",
                    Py_TYPE(object)->tp_name);
   return storage;
+}
+
+ValuePtr value_or_null(PyObject* object) {
+  if (PyObject_TypeCheck(object, base_type)) {
+    return value_of(object);
+  }
+  if (py::isinstance<torch::jit::Object>(object)) {
+    const c10::IValue script(py::cast<torch::jit::Object>(py::handle(object))._ivalue());
+    return *script.type() == *c10::getCustomClassType<ValuePtr>() ? script.toCustomClass<Value>()
+                                                                  : ValuePtr();
+  }
+  return value_of_stock(object);
 }
 
 bool add_ortvalue(PyObject* module) {

@@ -22,4 +22,8 @@ void set_value_class(PyObject* cls);
 /// \throws c10::TypeError for anything else.
 [[nodiscard]] const ValuePtr& unwrap_value(PyObject* object, ValuePtr& storage);
 
+/// As `unwrap_value`, but null for anything else.
+/// \throws c10::TypeError for an `onnxruntime.OrtValue` that is no tensor of a supported type.
+[[nodiscard]] ValuePtr value_or_null(PyObject* object);
+
 }  // namespace ortdl::python

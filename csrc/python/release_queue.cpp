@@ -3,10 +3,12 @@
 #include <python/release_queue.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace ortdl::python {
 namespace {
@@ -20,6 +22,7 @@ class ReleaseQueue {
     }
     try {
       pending_.push_back(release);
+      waiting_ = true;
       if (!thread_.joinable()) {
         thread_ = std::thread([this] { work(); });
       }
@@ -27,6 +30,16 @@ class ReleaseQueue {
       return;  // out of memory or threads: what cannot be queued leaks
     }
     wake_.notify_one();
+  }
+
+  // Does what is pending on this thread, which holds the GIL.
+  void drain() noexcept {
+    if (!waiting_) [[likely]] {
+      return;
+    }
+    for (const ForeignRelease& release : take()) {
+      release.function(release.object);
+    }
   }
 
   void stop() {
@@ -43,6 +56,12 @@ class ReleaseQueue {
   }
 
  private:
+  std::deque<ForeignRelease> take() noexcept {
+    const std::lock_guard lock(mutex_);
+    waiting_ = false;
+    return std::exchange(pending_, {});
+  }
+
   void work() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -50,12 +69,13 @@ class ReleaseQueue {
       if (stopped_) {
         return;
       }
-      std::deque<ForeignRelease> batch;
-      batch.swap(pending_);
       lock.unlock();
       {
         const py::gil_scoped_acquire acquired;
-        for (const ForeignRelease& release : batch) {
+        for (const ForeignRelease& release : take()) {
+          if (stopped_) {
+            return;  // the interpreter ends: the rest leaks
+          }
           release.function(release.object);
         }
       }
@@ -67,7 +87,8 @@ class ReleaseQueue {
   std::condition_variable wake_;
   std::deque<ForeignRelease> pending_;
   std::thread thread_;
-  bool stopped_ = false;
+  std::atomic<bool> waiting_{false};
+  std::atomic<bool> stopped_{false};
 };
 
 // Never destroyed: values may die after everything else. A forked child gets a new one, because
@@ -92,6 +113,8 @@ void install_release_queue() {
   pthread_atfork(nullptr, nullptr, [] { queue = new ReleaseQueue; });
   set_foreign_release_hook(&release_with_gil);
 }
+
+void drain_release_queue() noexcept { queue->drain(); }
 
 void stop_release_queue() { queue->stop(); }
 

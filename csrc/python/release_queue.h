@@ -14,6 +14,11 @@ void release_with_gil(ForeignRelease release) noexcept;
 /// Start using the queue: every foreign release of the core goes through it.
 void install_release_queue();
 
+/// Do what is pending on this thread, which holds the GIL: called before more memory is borrowed
+/// from Python, so that a busy interpreter cannot borrow faster than the releasing thread gets the
+/// GIL.
+void drain_release_queue() noexcept;
+
 /// End the releasing thread once it has done what is under way; called with the GIL before the
 /// interpreter ends.
 void stop_release_queue();

@@ -42,6 +42,7 @@ ValuePtr value_of_stock(PyObject* object) {
     PyErr_Clear();
     return {};
   }
+  drain_release_queue();
   const py::handle stock(object);
   const auto text = py::cast<std::string>(stock.attr("data_type")());
   TORCH_CHECK_TYPE(py::cast<bool>(stock.attr("is_tensor")()), "the onnxruntime.OrtValue holds a ",

@@ -18,10 +18,6 @@ EXCEPTIONS: dict[str, dict[str, tuple[type[Exception], str]]] = {
         "test_dtype_passthrough[arr0-complex128]": COMPLEX,
         "test_dtype_passthrough[arr1-complex64]": COMPLEX,
         "test_dtype_passthrough[arr1-complex128]": COMPLEX,
-        "test_device": (
-            RuntimeError,
-            "an unknown name of a device is refused by torch.device, as a RuntimeError",
-        ),
         "test_writeable": (
             AssertionError,
             "NumPy takes memory in a legacy capsule for read-only, which such a capsule cannot say",

@@ -264,3 +264,15 @@ def test_table_only_on_the_instance_does_not_count() -> None:
     made.__dlpack_c_exchange_api__ = new_capsule(1, b"dlpack_exchange_api", None)
     with refused(TypeError, "__dlpack__"):
         from_dlpack(made)
+
+
+def test_newer_struct_of_a_table_is_given_back() -> None:
+    lent = Lent(np.arange(4.0), version=(2, 0))
+    cls, _ = type_with_table(lending(lent))
+    with refused(BufferError, "2.0"):
+        from_dlpack(cls())
+    assert lent.released == 1
+
+
+def test_allocator_out_of_memory_says_so() -> None:
+    assert allocate((2**50,))[2][0][1] == b"MemoryError"

@@ -201,3 +201,15 @@ def test_copy_that_no_memory_can_hold_gives_the_struct_back(copy: bool | None) -
     usable = name_of(capsule) == VERSIONED
     assert lent.released == (not usable)
     lent.forget()
+
+
+@pytest.mark.parametrize("device", [(1, 1), (1, -1), (1, 2**31 - 1), (3, -7)])
+def test_index_that_no_host_device_has(device: tuple[int, int]) -> None:
+    check_refusal(Lent(np.arange(4.0), device=device), ValueError, None)
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_64_strided_dimensions(copy: bool | None) -> None:
+    lent = Lent(np.arange(4.0), shape=(1,) * 62 + (2, 2), strides=(1,) * 63 + (2,))
+    value = from_dlpack(lent.capsule(), copy=copy)
+    assert from_ortvalue(value).flatten().tolist() == [0, 2, 1, 3]

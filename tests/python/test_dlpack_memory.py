@@ -262,3 +262,29 @@ print(codes)
 def test_fork(how: str) -> None:
     ended = in_new_process(f"{START}{FORKS[how]}{CHILD}", HERE)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "[0, 0, 0, 0, 0]\n", "")
+
+
+def test_exit_leaves_slow_deleters_undone() -> None:
+    code = (
+        START
+        + """
+class Slow:
+    def __del__(self):
+        time.sleep(0.1)
+        print("released", flush=True)
+
+class Array(np.ndarray):
+    pass
+
+def one():
+    array = np.ones(4).view(Array)
+    array.slow = Slow()
+    return from_dlpack(array)
+
+for _ in range(100):
+    drop_without_gil(one())
+"""
+    )
+    ended = in_new_process(code.replace("import ", "import time, ", 1), HERE)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.count("released") < 100

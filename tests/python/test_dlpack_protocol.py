@@ -269,3 +269,23 @@ def test_script_object_has_capsules() -> None:
     value = made()
     capsule = to_dlpack(value.script_object)
     assert struct_of(capsule).tensor.data == value.data_ptr()
+
+
+def test_copy_of_a_read_only_copy_may_be_written_to() -> None:
+    lent = Lent(np.arange(3.0), flags=COPIED | READ_ONLY)
+    assert not from_dlpack(Producer(lent.capsule()), copy=True).read_only
+
+
+@pytest.mark.parametrize("device", [(1 + 2**32, 0), (1, 2**32)])
+def test_device_beyond_32_bits_is_another_device(device: tuple[int, int]) -> None:
+    lent = Lent(np.ones(2))
+    with refused(ValueError, "no device"):
+        from_dlpack(Producer(lent.capsule(), device))
+    assert lent.released == 0
+    lent.forget()
+
+
+@pytest.mark.parametrize("device", ["gpu", "", "cpu:x", "cpu:1", "nonsense"])
+def test_name_that_is_no_device(device: str, tensor: torch.Tensor) -> None:
+    with refused(ValueError):
+        from_dlpack(tensor, device=device)

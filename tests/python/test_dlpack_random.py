@@ -127,7 +127,8 @@ def check_value(value: OrtValue, fields: dict[str, Any], want: bytes, copy: bool
     assert value.shape() == shape
     assert TYPES[value.element_type()] == (fields["code"], fields["bits"])
     assert value._memory().numpy().tobytes() == want
-    own = needs_copy(fields) or (copy is True and not fields["flags"] & COPIED)
+    shared = fields["flags"] & (COPIED | READ_ONLY) == COPIED  # a copy of ours alone
+    own = needs_copy(fields) or (copy is True and not shared)
     if want:
         assert (value.data_ptr() == BYTES.ctypes.data + MIDDLE + fields["byte_offset"]) is not own
     if not own:

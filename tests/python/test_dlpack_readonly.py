@@ -169,3 +169,10 @@ def test_stock_session_of_a_read_only_value_is_refused_without_a_crash() -> None
     with refused(BufferError):
         onnxruntime.OrtValue.from_dlpack(value)
     assert value.__dlpack_device__() == CPU
+
+
+@every_way
+def test_numpy_of_it_cannot_be_made_writable(way: str) -> None:
+    made = MAKE[way](frozen()).numpy()
+    with refused(ValueError):
+        made.setflags(write=True)

@@ -242,3 +242,9 @@ def test_update_from_something_else(wrong: object) -> None:
 def test_value_of_no_array_is_refused(wrong: object) -> None:
     with refused(TypeError, "ndarray|array"):
         OrtValue.ortvalue_from_numpy(wrong)
+
+
+@every_packed
+def test_unpacking_is_a_copy_and_says_so(number: int) -> None:
+    with refused(ValueError, "copy"):
+        np.asarray(packed(number), copy=False)

@@ -216,3 +216,9 @@ def test_stock_value_that_is_no_tensor_is_named(
     ):
         with refused(TypeError, name):
             call(stock)
+
+
+def test_stock_value_by_dlpack_keeps_the_array(request: pytest.FixtureRequest) -> None:
+    make = "makers = [lambda: from_ortvalue(OrtValue.from_dlpack(stock()))]"
+    ended = in_new_process(RUN.replace("{make}", make), request.path.parent)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "whole\n", "")
