@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch  # noqa: F401  (loads the libraries that the extension links to)
 
@@ -47,7 +47,8 @@ def attach() -> None:
             f"ortdl_torch cannot use onnxruntime {onnxruntime.__version__}: {error}"
         ) from error
     _C.drop_captured_options()
-    _C.set_stock_class(onnxruntime.OrtValue)
+    native: Any = onnxruntime.capi.onnxruntime_pybind11_state
+    _C.set_stock_classes(onnxruntime.OrtValue, native.OrtValue)
     # The thread that releases Python's memory must not ask for the GIL of an ending interpreter.
     atexit.register(_C.stop_release_queue)
 

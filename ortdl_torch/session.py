@@ -91,9 +91,9 @@ class InferenceSession(_C.InferenceSessionBase):
                 f"{type(sess_options).__name__}"
             )
         pairs = _provider_pairs(providers, provider_options)
-        source = _model_source(model)
+        source, is_path = _model_source(model)
         capture_options(options)
-        self._set_script_object(_C.make_session(source, _saved_properties(options), pairs))
+        self._set_script_object(_C.make_session(source, is_path, _saved_properties(options), pairs))
 
     def run(
         self, output_names: Sequence[str] | None, feeds: Mapping[str, torch.Tensor]
@@ -101,7 +101,7 @@ class InferenceSession(_C.InferenceSessionBase):
         """Run the model for some of its outputs.
 
         Args:
-            output_names: the outputs to compute, in the order wanted; None for all.
+            output_names: the outputs to compute, in the order wanted; None or none for all.
             feeds: every input of the model by name.
 
         Returns:
@@ -109,7 +109,7 @@ class InferenceSession(_C.InferenceSessionBase):
         """
         if not isinstance(feeds, Mapping):
             raise TypeError(f"feeds must map names to tensors, not be a {type(feeds).__name__}")
-        return self._run(output_names, dict(feeds))
+        return self._run(output_names or None, dict(feeds))
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that the model takes, in order."""
@@ -121,8 +121,9 @@ class InferenceSession(_C.InferenceSessionBase):
 
     def get_providers(self) -> list[str]:
         """The execution providers in use, preferred first; the CPU's is always last."""
-        names = [name for name in self._provider_names() if name != "CPUExecutionProvider"]
-        return [*names, "CPUExecutionProvider"]
+        names = [*self._provider_names(), "CPUExecutionProvider"]
+        # Every session has the CPU's, so that what was asked for after it is never used.
+        return names[: names.index("CPUExecutionProvider") + 1]
 
     def __reduce__(self) -> tuple[Any, ...]:
         saved: Any = self.script_object.__getstate__()
@@ -136,11 +137,15 @@ def _from_state(cls: type[InferenceSession], state: tuple[Any, ...]) -> Inferenc
     return session
 
 
-def _model_source(model: object) -> bytes | str:
+def _model_source(model: object) -> tuple[bytes, bool]:
+    """The model's bytes, or its path's, and whether it is a path."""
     if isinstance(model, (bytes, bytearray, memoryview)):
-        return bytes(model)
+        return bytes(model), False
     if isinstance(model, (str, os.PathLike)):
-        return os.fsdecode(model)
+        path = os.fsencode(model)
+        if b"\0" in path:
+            raise ValueError(f"no file can have the path {os.fsdecode(path)!r}")
+        return path, True
     raise TypeError(
         "model must be the path of an ONNX file, its bytes or a "
         f"torch.classes.ortdl.InferenceSession, not {type(model).__name__}"
@@ -168,6 +173,8 @@ def _provider_pairs(
     for i, provider in enumerate(named):
         if isinstance(provider, str):
             provider = (provider, {})
+        if not isinstance(provider, tuple) or len(provider) != 2:
+            raise TypeError(f"expected a provider's name, or it and a dict, not {provider!r}")
         name, options = provider
         if not isinstance(name, str) or not isinstance(options, Mapping):
             raise TypeError(f"expected a provider's name and a dict of its options, not {provider}")

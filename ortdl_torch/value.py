@@ -75,8 +75,11 @@ class OrtValue(_C.OrtValueBase):
         """
         sizes = [operator.index(size) for size in shape]
         count = math.prod(sizes)
-        if min(sizes, default=0) < 0 or max(sizes, default=0) >= 2**63 or count >= 2**60:
+        largest = math.prod(max(size, 1) for size in sizes)
+        if min(sizes, default=0) < 0 or largest >= 2**56:
             raise ValueError(f"no value can have the shape {sizes}")
+        if element_type is None or isinstance(element_type, bool):
+            raise TypeError(f"no element type is called {element_type}")
         if not isinstance(element_type, int):
             element_type = _numpy.to_value(np.empty(0, element_type), copy=False).element_type()
         if (bits := _numpy.PACKED_BITS.get(element_type)) is not None:
@@ -145,34 +148,18 @@ class OrtValue(_C.OrtValueBase):
             TypeError: another kind of argument or element type.
             ValueError: another shape.
         """
-        source = _as_value(data)
-        if source.element_type() != self.element_type():
-            raise TypeError(f"cannot copy a {source.data_type()} into a {self.data_type()}")
-        if source.shape() != self.shape():
-            raise ValueError(
-                f"cannot copy a value of shape {source.shape()} into one of shape {self.shape()}"
+        if isinstance(data, np.ndarray):
+            data = _numpy.to_value(data, copy=None)
+        if not isinstance(data, (torch.Tensor, _C.OrtValueBase, onnxruntime.OrtValue)):
+            raise TypeError(
+                f"expected a torch.Tensor, numpy.ndarray or OrtValue, not {type(data).__name__}"
             )
-        with torch.no_grad():
-            self.packed().copy_(source._memory())
+        _C.update(self, data)
 
     def __repr__(self) -> str:
         if not self.is_tensor():
             return f"OrtValue({self.data_type()})"
         return f"OrtValue({self.data_type()}, shape={self.shape()}, device='{self.device_name()}')"
-
-
-def _as_value(data: object) -> _C.OrtValueBase:
-    if isinstance(data, torch.Tensor):
-        return _C.to_ortvalue(data, copy=None)
-    if isinstance(data, np.ndarray):
-        return _numpy.to_value(data, copy=None)
-    if isinstance(data, _C.OrtValueBase):
-        return data
-    if isinstance(data, onnxruntime.OrtValue):
-        return _C.as_value(data)
-    raise TypeError(
-        f"expected a torch.Tensor, numpy.ndarray or OrtValue, not {type(data).__name__}"
-    )
 
 
 _C.set_value_class(OrtValue)

@@ -50,17 +50,7 @@ int64_t checked_count(const DLTensor& tensor) {
   TORCH_CHECK_VALUE(tensor.ndim == 0 || tensor.shape != nullptr, "a DLPack tensor with ",
                     tensor.ndim, " dimensions and no shape was given");
   const at::IntArrayRef sizes(tensor.shape, static_cast<size_t>(tensor.ndim));
-  int64_t count = 1;
-  bool fits = true;
-  for (const int64_t size : sizes) {
-    TORCH_CHECK_VALUE(size >= 0, "a DLPack tensor with a negative size was given: ", sizes);
-    // A size of zero makes the tensor empty, whatever the others are.
-    fits = fits && !__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count);
-  }
-  const bool empty = std::ranges::find(sizes, 0) != sizes.end();
-  TORCH_CHECK_VALUE(fits && count <= kMaxElements, "a DLPack tensor of shape ", sizes,
-                    " has more elements than memory can hold");
-  return empty ? 0 : count;
+  return checked_numel(sizes);
 }
 
 // Checks that every element's address can be computed.

@@ -84,19 +84,6 @@ const char* way_out(at::ScalarType type) noexcept {
   return "convert the tensor to a supported dtype, or view its bytes as torch.uint8";
 }
 
-const char* ort_name(ONNXTensorElementDataType type) noexcept {
-  switch (type) {
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING:
-      return "string";
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_COMPLEX64:
-      return "complex64";
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_COMPLEX128:
-      return "complex128";
-    default:
-      return "unknown";
-  }
-}
-
 }  // namespace
 
 std::span<const ElementType> element_types() noexcept { return table; }
@@ -122,9 +109,53 @@ const ElementType& element_type(at::ScalarType type) {
 const ElementType& element_type(ONNXTensorElementDataType type) {
   const ElementType* found = find_element_type(type);
   TORCH_CHECK_TYPE(found != nullptr, "PyTorch has no tensor of ONNX Runtime's element type ",
-                   ort_name(type), " (", static_cast<int>(type),
+                   element_name(type), " (", static_cast<int>(type),
                    "): read such a value with onnxruntime itself");
   return *found;
+}
+
+const char* element_name(ONNXTensorElementDataType type) noexcept {
+  if (const ElementType* known = find_element_type(type)) {
+    return known->name;
+  }
+  switch (type) {
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING:
+      return "string";
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_COMPLEX64:
+      return "complex64";
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_COMPLEX128:
+      return "complex128";
+    default:
+      return "unknown";
+  }
+}
+
+c10::SmallVector<int64_t, 5> logical_sizes(at::IntArrayRef sizes, const ElementType& type) {
+  c10::SmallVector<int64_t, 5> logical(sizes.begin(), sizes.end());
+  if (type.per_scalar() != 1) {
+    TORCH_CHECK_VALUE(!logical.empty(), "a 0-d tensor of dtype torch.", dtype_name(type.scalar),
+                      " holds ", type.per_scalar(), " ", type.name,
+                      " elements, which no 0-d value can: give it a dimension first");
+    logical.back() *= type.per_scalar();
+  }
+  return logical;
+}
+
+int64_t checked_numel(at::IntArrayRef sizes) {
+  // Beyond it offsets in bits overflow; no machine has as much memory.
+  constexpr int64_t most = int64_t{1} << 56;
+  int64_t count = 1;
+  bool fits = true;
+  bool empty = false;
+  for (const int64_t size : sizes) {
+    TORCH_CHECK_VALUE(size >= 0, "a shape with a negative size was given: ", sizes);
+    // A size of zero makes the tensor empty, whatever the others are.
+    empty = empty || size == 0;
+    fits = fits && !__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count);
+  }
+  TORCH_CHECK_VALUE(fits && count <= most, "a tensor of shape ", sizes,
+                    " has more elements than memory can hold");
+  return empty ? 0 : count;
 }
 
 const ElementType& element_type_from_onnx(int64_t onnx) {

@@ -2,6 +2,8 @@
 
 #include <ATen/dlpack.h>
 #include <c10/core/ScalarType.h>
+#include <c10/util/ArrayRef.h>
+#include <c10/util/SmallVector.h>
 #include <onnxruntime_c_api.h>
 
 #include <cstdint>
@@ -53,6 +55,18 @@ struct ElementType {
 /// The type that ONNX Runtime calls `type`.
 /// \throws c10::TypeError that names it.
 [[nodiscard]] const ElementType& element_type(ONNXTensorElementDataType type);
+/// `type` as onnxruntime spells it inside `tensor(...)`, for every type it has; else "unknown".
+[[nodiscard]] const char* element_name(ONNXTensorElementDataType type) noexcept;
+
+/// The shape, in elements of `type`, of a tensor of PyTorch's dtype whose shape is `sizes`.
+/// \throws c10::ValueError for a 0-d one that holds more than one element.
+[[nodiscard]] c10::SmallVector<int64_t, 5> logical_sizes(at::IntArrayRef sizes,
+                                                         const ElementType& type);
+
+/// The number of elements of a shape. \throws c10::ValueError for a negative size, or more elements
+///   than memory can hold.
+[[nodiscard]] int64_t checked_numel(at::IntArrayRef sizes);
+
 /// The type with ONNX's number `onnx` (TensorProto.DataType).
 /// \throws c10::TypeError that says the number.
 [[nodiscard]] const ElementType& element_type_from_onnx(int64_t onnx);

@@ -30,16 +30,7 @@ void Feeds::set(size_t index, const at::Tensor& tensor) {
     error.add_context("The tensor was given for the input '" + node.name + "'. " + expected());
     throw;
   }
-  c10::SmallVector<int64_t, 5> doubled;
-  at::IntArrayRef sizes = dense->sizes();
-  if (node.element->per_scalar() != 1) [[unlikely]] {
-    TORCH_CHECK_VALUE(!sizes.empty(), "the input '", node.name,
-                      "' was given a 0-d tensor that holds two elements: give it a dimension. ",
-                      expected());
-    doubled.append(sizes.begin(), sizes.end());
-    doubled.back() *= node.element->per_scalar();
-    sizes = doubled;
-  }
+  const c10::SmallVector<int64_t, 5> sizes = logical_sizes(dense->sizes(), *node.element);
   check_shape(node, sizes);
 
   Slot& slot = slots_[index];
@@ -106,6 +97,6 @@ void Feeds::check_shape(const Node& node, at::IntArrayRef sizes) const {
   }
 }
 
-std::string Feeds::expected() const { return "The model's inputs are: " + describe(*inputs_); }
+std::string Feeds::expected() const { return expected_inputs(*inputs_); }
 
 }  // namespace ortdl

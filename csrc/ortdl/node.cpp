@@ -71,6 +71,10 @@ std::string describe(const std::vector<Node>& nodes) {
   return text.empty() ? "(none)" : text;
 }
 
+std::string expected_inputs(const std::vector<Node>& inputs) {
+  return "The model's inputs are: " + describe(inputs);
+}
+
 std::vector<Node> read_inputs(const OrtSession* session) {
   return read_nodes(session, &OrtApi::SessionGetInputCount, &OrtApi::SessionGetInputName,
                     &OrtApi::SessionGetInputTypeInfo);

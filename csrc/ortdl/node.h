@@ -27,6 +27,9 @@ struct Node {
 /// "a: tensor(float)[n, 3], b: tensor(int64)[]", or "(none)".
 [[nodiscard]] std::string describe(const std::vector<Node>& nodes);
 
+/// What an error about inputs ends with: "The model's inputs are: ...".
+[[nodiscard]] std::string expected_inputs(const std::vector<Node>& inputs);
+
 /// The inputs that the model must be given, in its order.
 [[nodiscard]] std::vector<Node> read_inputs(const OrtSession* session);
 /// The outputs, in the model's order.

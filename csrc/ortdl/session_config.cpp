@@ -94,8 +94,10 @@ void SessionConfig::append_providers(OrtSessionOptions* options) const {
                       "the execution provider '", provider.name,
                       "' was asked for, but this ONNX Runtime (", runtime_version(),
                       ") offers only ", c10::Join(", ", offered));
+  }
+  for (const Provider& provider : providers) {
     if (provider.name == kCpuProvider) {
-      continue;  // every session has it, as the last one
+      return;  // every session has it as the last one, so what is asked for after it is never used
     }
     std::vector<const char*> keys;
     std::vector<const char*> values;
@@ -114,7 +116,7 @@ SessionState SessionConfig::state() const {
   for (const Provider& provider : providers) {
     saved.emplace_back(provider.name, provider.options.copy());
   }
-  return {kStateVersion, model.defined() ? model : read_file(path), properties.copy(),
+  return {kStateVersion, model.defined() ? model.clone() : read_file(path), properties.copy(),
           entries.copy(), saved};
 }
 
@@ -123,9 +125,10 @@ SessionConfig SessionConfig::from_state(SessionState state) {
   TORCH_CHECK_VALUE(version == kStateVersion, "the saved session has version ", version,
                     ", and this ortdl_torch reads version ", kStateVersion,
                     ": save it again with the same ortdl_torch that loads it");
-  TORCH_CHECK_VALUE(model.defined() && model.scalar_type() == at::kByte && model.dim() == 1,
+  TORCH_CHECK_VALUE(model.defined() && model.layout() == at::kStrided && model.is_cpu() &&
+                        model.scalar_type() == at::kByte && model.dim() == 1,
                     "the saved session holds no model: it is damaged");
-  SessionConfig config{.model = model.cpu().contiguous(),
+  SessionConfig config{.model = model.clone(at::MemoryFormat::Contiguous),
                        .path = {},
                        .properties = properties.copy(),
                        .entries = entries.copy(),

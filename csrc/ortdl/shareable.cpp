@@ -39,6 +39,11 @@ bool has_all_bytes(const at::Tensor& contiguous) {
              contiguous.storage().nbytes();
 }
 
+// Zero-copy readers of an element type may assume its alignment.
+bool is_aligned(const at::Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % tensor.itemsize() == 0;
+}
+
 // The same for any strides: PyTorch lets a storage shrink under a tensor.
 void require_all_bytes(const at::Tensor& tensor) {
   const size_t needed = at::detail::computeStorageNbytes(
@@ -102,9 +107,10 @@ at::Tensor dense_copy(const at::Tensor& tensor) {
 
 namespace detail {
 
-bool is_shareable(const at::Tensor& tensor) noexcept {
+bool is_shareable(const at::Tensor& tensor) {
   return tensor.defined() && !tensor.key_set().has_any(kIndirect) && tensor.device().is_cpu() &&
-         !needs_grad(tensor) && tensor.is_contiguous() && has_all_bytes(tensor);
+         !needs_grad(tensor) && tensor.is_contiguous() && has_all_bytes(tensor) &&
+         is_aligned(tensor);
 }
 
 at::Tensor make_shareable(const at::Tensor& tensor, Copy copy) {
@@ -128,7 +134,11 @@ at::Tensor make_shareable(const at::Tensor& tensor, Copy copy) {
                     " and strides ", tensor.strides(),
                     " is not contiguous, so sharing it is impossible: pass copy=None to copy where "
                     "needed, or call tensor.contiguous()");
-  return copy == Copy::kAlways || lazy || !dense ? dense_copy(tensor) : tensor;
+  const bool aligned = lazy || is_aligned(tensor);
+  TORCH_CHECK_VALUE(aligned || copy != Copy::kNever,
+                    "the tensor's memory is not aligned to its element size, so sharing it is "
+                    "impossible: pass copy=None to copy where needed, or call tensor.clone()");
+  return copy == Copy::kAlways || lazy || !dense || !aligned ? dense_copy(tensor) : tensor;
 }
 
 }  // namespace detail

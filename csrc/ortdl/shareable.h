@@ -10,7 +10,7 @@ namespace ortdl {
 namespace detail {
 [[nodiscard]] at::Tensor make_shareable(const at::Tensor& tensor, Copy copy);
 /// Whether `tensor`'s memory can be read as it is.
-[[nodiscard]] bool is_shareable(const at::Tensor& tensor) noexcept;
+[[nodiscard]] bool is_shareable(const at::Tensor& tensor);
 }  // namespace detail
 
 /// `tensor` itself if its memory can be read as a dense C-contiguous array, else (and always with
@@ -20,6 +20,8 @@ namespace detail {
 [[nodiscard]] inline const at::Tensor& shareable(const at::Tensor& tensor, Copy copy,
                                                  at::Tensor& copied) {
   if (copy != Copy::kAlways && detail::is_shareable(tensor)) [[likely]] {
+    // NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter): the caller's own tensor, as
+    // promised
     return tensor;
   }
   return copied = detail::make_shareable(tensor, copy);

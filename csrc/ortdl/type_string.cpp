@@ -5,22 +5,6 @@
 namespace ortdl {
 namespace {
 
-std::string element_name(ONNXTensorElementDataType type) {
-  if (const ElementType* known = find_element_type(type)) {
-    return known->name;
-  }
-  switch (type) {
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING:
-      return "string";
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_COMPLEX64:
-      return "complex64";
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_COMPLEX128:
-      return "complex128";
-    default:
-      return "unknown";
-  }
-}
-
 std::string tensor_string(const OrtTypeInfo* info, const char* kind) {
   const OrtTensorTypeAndShapeInfo* tensor = nullptr;
   check_status(api().CastTypeInfoToTensorInfo(info, &tensor));
@@ -47,7 +31,8 @@ std::string map_string(const OrtTypeInfo* info) {
   check_status(api().GetMapKeyType(map, &key));
   OrtTypeInfo* value = nullptr;
   check_status(api().GetMapValueType(map, &value));
-  return "map(" + element_name(key) + "," + type_string(TypeInfoHandle(value).get()) + ")";
+  return std::string("map(") + element_name(key) + "," + type_string(TypeInfoHandle(value).get()) +
+         ")";
 }
 
 std::string optional_string(const OrtTypeInfo* info) {

@@ -5,6 +5,8 @@
 #include <ortdl/type_string.h>
 #include <ortdl/value.h>
 
+#include <cstring>
+
 namespace ortdl {
 namespace {
 
@@ -52,12 +54,15 @@ void Value::read_tensor() {
 }
 
 ValuePtr Value::share(const at::Tensor& tensor, const ElementType& type, at::IntArrayRef sizes) {
-  // Materialises a copy-on-write storage, so it comes before the storage is taken.
-  void* data = tensor.mutable_data_ptr();
   const c10::Storage& storage = tensor.storage();
+  // From here on no other thread can free the memory; one may have done so just before.
+  storage.unsafeGetStorageImpl()->set_resizable(false);
+  TORCH_CHECK_BUFFER(tensor.nbytes() == 0 || tensor.nbytes() <= storage.nbytes(),
+                     "the tensor's storage was resized while it was converted");
+  // Materialises a copy-on-write storage.
+  void* data = tensor.mutable_data_ptr();
   const Layout layout{.type = &type, .data = data, .device = tensor.device(), .sizes = sizes};
   ValueHandle handle = make_owning(storage, layout, tensor.nbytes());
-  storage.unsafeGetStorageImpl()->set_resizable(false);
   return c10::make_intrusive<Value>(std::move(handle), layout, version_of(tensor));
 }
 
@@ -68,11 +73,7 @@ ValuePtr Value::from_tensor(const at::Tensor& tensor, Copy copy) {
   if (type.per_scalar() == 1) [[likely]] {
     return share(shared, type, shared.sizes());
   }
-  TORCH_CHECK_VALUE(shared.dim() > 0, "a 0-d tensor of dtype torch.float4_e2m1fn_x2 holds two ",
-                    type.name, " elements, which no 0-d value can: give it a dimension first");
-  c10::SmallVector<int64_t, 5> sizes(shared.sizes().begin(), shared.sizes().end());
-  sizes.back() *= type.per_scalar();
-  return share(shared, type, sizes);
+  return share(shared, type, logical_sizes(shared.sizes(), type));
 }
 
 ValuePtr Value::from_packed(const at::Tensor& bytes, const ElementType& type,
@@ -85,12 +86,7 @@ ValuePtr Value::from_packed(const at::Tensor& bytes, const ElementType& type,
                    "from_packed takes a tensor of dtype torch.uint8");
   TORCH_CHECK_VALUE(bytes.dim() == 1, "from_packed takes a flat tensor, not one of shape ",
                     bytes.sizes(), ": use tensor.flatten()");
-  int64_t count = 1;
-  for (const int64_t size : shape) {
-    TORCH_CHECK_VALUE(
-        size >= 0 && !__builtin_mul_overflow(count, size, &count) && count <= int64_t{1} << 60,
-        "no value can have the shape ", shape);
-  }
+  const int64_t count = checked_numel(shape);
   TORCH_CHECK_VALUE(static_cast<size_t>(bytes.numel()) == type.bytes(count), "a ", type.name,
                     " value of shape ", shape, " takes ", type.bytes(count), " bytes, but ",
                     bytes.numel(), " were given");
@@ -210,6 +206,27 @@ std::string Value::type_string() const {
   OrtTypeInfo* info = nullptr;
   check_status(api().GetTypeInfo(handle_.get(), &info));
   return ortdl::type_string(TypeInfoHandle(info).get());
+}
+
+void Value::update(const void* source, const ElementType& type, at::IntArrayRef sizes) {
+  TORCH_CHECK_BUFFER(!read_only_, "the value is read-only: nothing can be copied into it");
+  TORCH_CHECK_TYPE(&type == &this->type(), "cannot copy a tensor(", type.name, ") into a ",
+                   type_string());
+  TORCH_CHECK_VALUE(sizes == sizes_, "cannot copy a value of shape ", sizes, " into one of shape ",
+                    at::IntArrayRef(sizes_));
+  if (nbytes() > 0) {
+    std::memmove(data_, source, nbytes());  // the two may overlap
+  }
+  bump_version();
+}
+
+void Value::update(const Value& source) { update(source.data(), source.type(), source.sizes()); }
+
+void Value::update(const at::Tensor& source) {
+  at::Tensor copied;
+  const at::Tensor& dense = shareable(source, Copy::kIfNeeded, copied);
+  const ElementType& type = element_type(dense.scalar_type());
+  update(dense.const_data_ptr(), type, logical_sizes(dense.sizes(), type));
 }
 
 void Value::bump_version() const { c10::VariableVersion(version_).bump(); }

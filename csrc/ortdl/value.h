@@ -115,6 +115,13 @@ class Value final : public torch::CustomClassHolder {
   /// The type as onnxruntime spells it, such as "tensor(float)".
   [[nodiscard]] std::string type_string() const;
 
+  /// Copy the elements of `source`, which may overlap, into this value's memory, and say so to
+  /// autograd. \throws c10::BufferError if this value is read-only, c10::TypeError for another
+  ///   element type, c10::ValueError for another shape.
+  void update(const Value& source);
+  /// As above, from a tensor of any layout. \throws also as `from_tensor` does.
+  void update(const at::Tensor& source);
+
   /// Say to autograd that the elements were written to; the tensor that this value was made from
   /// and every tensor made from it share one version.
   void bump_version() const;
@@ -125,6 +132,7 @@ class Value final : public torch::CustomClassHolder {
  private:
   static c10::intrusive_ptr<Value> share(const at::Tensor& tensor, const ElementType& type,
                                          at::IntArrayRef sizes);
+  void update(const void* source, const ElementType& type, at::IntArrayRef sizes);
   void require_tensor() const;
   void read_tensor();
   [[nodiscard]] at::Tensor view(at::IntArrayRef sizes, at::ScalarType scalar) const;

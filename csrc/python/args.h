@@ -2,6 +2,7 @@
 
 #include <ortdl/value.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <cstdint>
@@ -38,6 +39,30 @@ inline int64_t int_arg(PyObject* object, const char* role) {
     throw python_error();
   }
   return number;
+}
+
+/// The two integers in the tuple `object`. \throws as `int_arg` does.
+inline std::pair<int64_t, int64_t> pair_arg(PyObject* object, const char* role) {
+  TORCH_CHECK_TYPE(PyTuple_Check(object) && PyTuple_GET_SIZE(object) == 2, role,
+                   " must be a tuple of two integers, not ", Py_TYPE(object)->tp_name);
+  return {int_arg(PyTuple_GET_ITEM(object, 0), role), int_arg(PyTuple_GET_ITEM(object, 1), role)};
+}
+
+/// The object of class `Class` that the torch.ScriptObject `object` stands for; null if it is
+/// something else.
+template <typename Class>
+c10::intrusive_ptr<Class> script_object_arg(PyObject* object) {
+  if (!py::isinstance<torch::jit::Object>(object)) {
+    return {};
+  }
+  // `ScriptObject.__new__` alone makes one that stands for nothing.
+  auto* instance = reinterpret_cast<py::detail::instance*>(object);
+  TORCH_CHECK_TYPE(instance->get_value_and_holder().holder_constructed(),
+                   "the torch.ScriptObject was never initialised");
+  const c10::IValue script(py::cast<torch::jit::Object>(py::handle(object))._ivalue());
+  return *script.type() == *c10::getCustomClassType<c10::intrusive_ptr<Class>>()
+             ? script.toCustomClass<Class>()
+             : c10::intrusive_ptr<Class>();
 }
 
 /// The sizes in the sequence `object`. \throws as `int_arg` does.

@@ -1,5 +1,6 @@
 #include <python/capsule.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
 
 namespace ortdl::python {
 namespace {
@@ -15,8 +16,11 @@ void destroy_capsule(PyObject* capsule, const char* name) noexcept {
   if (PyCapsule_IsValid(capsule, name) == 0) {
     return;
   }
+  const py::error_scope pending;  // the deleter may run Python code
   auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
-  managed->deleter(managed);
+  if (managed->deleter != nullptr) {
+    managed->deleter(managed);
+  }
 }
 
 void destroy_legacy(PyObject* capsule) { destroy_capsule<DLManagedTensor>(capsule, kLegacy); }

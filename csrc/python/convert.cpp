@@ -1,3 +1,4 @@
+#include <ortdl/shareable.h>
 #include <python/args.h>
 #include <python/convert.h>
 #include <python/export.h>
@@ -22,7 +23,7 @@ Args parse(const char* function, PyObject* const* args, Py_ssize_t count, PyObje
   TORCH_CHECK_TYPE(count == 1, function,
                    " takes one positional argument and the keyword copy, but ", count,
                    " positional arguments were given");
-  if (names == nullptr) [[likely]] {
+  if (names == nullptr || PyTuple_GET_SIZE(names) == 0) [[likely]] {
     return {args[0], Copy::kNever};
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
@@ -33,14 +34,25 @@ Args parse(const char* function, PyObject* const* args, Py_ssize_t count, PyObje
   return {args[0], copy_arg(args[count])};
 }
 
-// Copying may take long; sharing is done before another thread could be woken.
-template <typename Function>
-auto without_gil_if(Copy copy, Function&& function) {
-  if (copy == Copy::kNever) [[likely]] {
-    return function();
+// Copying may take long. What is shared is shared with the GIL, so that no other thread resizes it
+// meanwhile.
+ValuePtr value_of_tensor(const at::Tensor& tensor, Copy copy) {
+  if (copy == Copy::kNever || (copy == Copy::kIfNeeded && detail::is_shareable(tensor)))
+      [[likely]] {
+    return Value::from_tensor(tensor, copy);
   }
+  const at::Tensor held = tensor;
   const py::gil_scoped_release released;
-  return function();
+  return Value::from_tensor(held, copy);
+}
+
+at::Tensor tensor_of_value(const ValuePtr& value, Copy copy) {
+  if (copy == Copy::kNever) [[likely]] {
+    return value->to_tensor(copy);
+  }
+  const ValuePtr held = value;
+  const py::gil_scoped_release released;
+  return held->to_tensor(copy);
 }
 
 PyObject* to_ortvalue(PyObject* /*module*/, PyObject* const* args, Py_ssize_t count,
@@ -48,8 +60,7 @@ PyObject* to_ortvalue(PyObject* /*module*/, PyObject* const* args, Py_ssize_t co
   return guarded([&] {
     const auto [subject, copy] = parse("to_ortvalue", args, count, names);
     const at::Tensor& tensor = tensor_arg(subject, "the argument of to_ortvalue");
-    return wrap_value(
-        without_gil_if(copy, [&, policy = copy] { return Value::from_tensor(tensor, policy); }));
+    return wrap_value(value_of_tensor(tensor, copy));
   });
 }
 
@@ -59,8 +70,7 @@ PyObject* from_ortvalue(PyObject* /*module*/, PyObject* const* args, Py_ssize_t 
     const auto [subject, copy] = parse("from_ortvalue", args, count, names);
     ValuePtr storage;
     const ValuePtr& value = unwrap_value(subject, storage);
-    return THPVariable_Wrap(
-        without_gil_if(copy, [&, policy = copy] { return value->to_tensor(policy); }));
+    return THPVariable_Wrap(tensor_of_value(value, copy));
   });
 }
 
@@ -102,7 +112,7 @@ PyObject* from_ortvalues(PyObject* /*module*/, PyObject* values) {
 }
 
 constexpr const char* kToOrtvalue =
-    "to_ortvalue(tensor, *, copy=False)\n--\n\n"
+    "to_ortvalue(tensor, /, *, copy=False)\n--\n\n"
     "An OrtValue of a tensor, over the same memory.\n\n"
     "The value keeps the tensor's memory alive and may be used and dropped on any thread. The\n"
     "tensor's storage is marked as not resizable, as Tensor.numpy() does.\n\n"
@@ -119,7 +129,7 @@ constexpr const char* kToOrtvalue =
     "    ValueError: copy is False and the tensor is not contiguous, or the device is not the CPU.";
 
 constexpr const char* kFromOrtvalue =
-    "from_ortvalue(value, *, copy=False)\n--\n\n"
+    "from_ortvalue(value, /, *, copy=False)\n--\n\n"
     "A tensor of an OrtValue, over the same memory, which it keeps alive.\n\n"
     "Args:\n"
     "    value: an ortdl_torch.OrtValue, torch.classes.ortdl.OrtValue or onnxruntime.OrtValue; of "
@@ -133,15 +143,15 @@ constexpr const char* kFromOrtvalue =
     "        element type: OrtValue.packed() gives the bytes of the packed types.";
 
 constexpr const char* kToOrtvalues =
-    "to_ortvalues(tensors)\n--\n\n"
+    "to_ortvalues(tensors, /)\n--\n\n"
     "OrtValues of several tensors, as to_ortvalue(tensor) makes them: all or none.";
 
 constexpr const char* kFromOrtvalues =
-    "from_ortvalues(values)\n--\n\n"
+    "from_ortvalues(values, /)\n--\n\n"
     "Tensors of several OrtValues, as from_ortvalue(value) makes them: all or none.";
 
 constexpr const char* kToDlpack =
-    "to_dlpack(value, *, max_version=None)\n--\n\n"
+    "to_dlpack(value, /, *, max_version=None)\n--\n\n"
     "A DLPack capsule over an OrtValue's memory, which it keeps alive.\n\n"
     "Args:\n"
     "    value: as from_ortvalue takes it.\n"

@@ -108,16 +108,19 @@ const DLPackExchangeAPI* find_exchange_api(PyObject* object) {
   while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION) {
     header = header->prev_api;
   }
-  return reinterpret_cast<const DLPackExchangeAPI*>(header);
+  const auto* found = reinterpret_cast<const DLPackExchangeAPI*>(header);
+  return found != nullptr && found->managed_tensor_from_py_object_no_sync != nullptr ? found
+                                                                                     : nullptr;
 }
 
 ValuePtr import_by_exchange_api(const DLPackExchangeAPI& api, PyObject* object, Copy copy) {
   DLManagedTensorVersioned* exported = nullptr;
-  if (api.managed_tensor_from_py_object_no_sync(object, &exported) != 0) {
+  const int failed = api.managed_tensor_from_py_object_no_sync(object, &exported);
+  if (failed != 0 && PyErr_Occurred() != nullptr) {
     throw python_error();
   }
-  TORCH_CHECK_BUFFER(exported != nullptr, "the C exchange API of a ", Py_TYPE(object)->tp_name,
-                     " gave no tensor and no error");
+  TORCH_CHECK_BUFFER(failed == 0 && exported != nullptr, "the C exchange API of a ",
+                     Py_TYPE(object)->tp_name, " failed and said no reason");
   ManagedTensor managed(exported);
   require_known_version(exported->version);
   validate_dlpack(managed.tensor(), managed.flags(), copy);

@@ -36,12 +36,6 @@ Request parse(const char* function, PyObject* const* values, PyObject* names) {
   return request;
 }
 
-std::pair<int64_t, int64_t> pair_arg(PyObject* object, const char* role) {
-  TORCH_CHECK_TYPE(PyTuple_Check(object) && PyTuple_GET_SIZE(object) == 2, role,
-                   " must be a tuple of two integers, not ", Py_TYPE(object)->tp_name);
-  return {int_arg(PyTuple_GET_ITEM(object, 0), role), int_arg(PyTuple_GET_ITEM(object, 1), role)};
-}
-
 void check_stream(PyObject* stream) {
   if (stream == nullptr) {
     return;

@@ -40,6 +40,9 @@ void set_python_error() noexcept {
       throw;
     } catch (const OrtError& error) {
       set_ort_error(error);
+    } catch (const py::cast_error& error) {
+      PyErr_Format(PyExc_TypeError, "an argument is of a wrong kind, or text that is no UTF-8: %s",
+                   error.what());
     } catch (const std::bad_alloc&) {
       PyErr_NoMemory();
     } catch (...) {

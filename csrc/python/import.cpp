@@ -48,11 +48,7 @@ py::object protocol_method(PyObject* object, const char* name) {
 
 DLDevice device_of_producer(PyObject* object) {
   const py::object answer = protocol_method(object, "__dlpack_device__")();
-  TORCH_CHECK_TYPE(PyTuple_Check(answer.ptr()) && PyTuple_GET_SIZE(answer.ptr()) == 2,
-                   "__dlpack_device__() of a ", Py_TYPE(object)->tp_name,
-                   " must give a tuple of two integers, not ", Py_TYPE(answer.ptr())->tp_name);
-  const int64_t type = int_arg(PyTuple_GET_ITEM(answer.ptr(), 0), "the device type");
-  const int64_t index = int_arg(PyTuple_GET_ITEM(answer.ptr(), 1), "the device index");
+  const auto [type, index] = pair_arg(answer.ptr(), "what __dlpack_device__() gives");
   TORCH_CHECK_VALUE(std::in_range<int32_t>(type) && std::in_range<int32_t>(index),
                     "__dlpack_device__() of a ", Py_TYPE(object)->tp_name, " gave (", type, ", ",
                     index, "), which no device can be");
@@ -90,11 +86,16 @@ ValuePtr import_by_protocol(PyObject* object, Copy copy, bool to_host) {
 }
 
 // PyTorch's own rule for its protocol, which takes no notice of the grad mode.
-ValuePtr import_tensor(const at::Tensor& tensor, Copy copy) {
+ValuePtr import_tensor(const at::Tensor& tensor, Copy copy, bool to_host) {
   TORCH_CHECK_BUFFER(!tensor.requires_grad(),
                      "the tensor requires grad, and DLPack cannot carry that: use tensor.detach(), "
                      "or to_ortvalue(tensor) under torch.no_grad()");
-  return Value::from_tensor(tensor, copy);
+  if (!to_host || !(tensor.is_cuda() || tensor.is_hip())) {
+    return Value::from_tensor(tensor, copy);
+  }
+  TORCH_CHECK_VALUE(copy != Copy::kNever, "moving a tensor on ", tensor.device(),
+                    " to the CPU needs a copy: pass copy=None");
+  return Value::from_tensor(tensor.cpu(), copy);
 }
 
 // A tensor, unless its class has a protocol of its own. PyTorch's table of C functions would not
@@ -112,8 +113,7 @@ bool is_plain_tensor(PyObject* object) {
 
 ValuePtr import_any(PyObject* object, Copy copy, bool to_host) {
   if (is_plain_tensor(object)) {
-    const at::Tensor& tensor = THPVariable_Unpack(object);
-    return import_tensor(to_host && !tensor.is_cpu() ? tensor.cpu() : tensor, copy);
+    return import_tensor(THPVariable_Unpack(object), copy, to_host);
   }
   if (PyCapsule_CheckExact(object)) {
     return take_capsule(object, copy);
@@ -155,9 +155,7 @@ bool wants_host(PyObject* device) {
     return false;
   }
   if (PyTuple_Check(device)) {
-    TORCH_CHECK_TYPE(PyTuple_GET_SIZE(device) == 2, "device must be a tuple of two integers");
-    const int64_t type = int_arg(PyTuple_GET_ITEM(device, 0), "the device type");
-    const int64_t index = int_arg(PyTuple_GET_ITEM(device, 1), "the device index");
+    const auto [type, index] = pair_arg(device, "device");
     TORCH_CHECK_VALUE(type == kDLCPU && index == 0, "values cannot be made on device (", type, ", ",
                       index, "): this version of ortdl_torch exchanges CPU memory only");
     return true;

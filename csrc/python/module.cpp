@@ -1,6 +1,7 @@
 #include <ortdl/element_type.h>
 #include <ortdl/live.h>
 #include <ortdl/runtime.h>
+#include <python/args.h>
 #include <python/convert.h>
 #include <python/door.h>
 #include <python/guarded.h>
@@ -59,17 +60,25 @@ PYBIND11_MODULE(_C, module) {
   }
   install_release_queue();
   module.def("set_value_class", [](const py::object& cls) { set_value_class(cls.ptr()); });
-  module.def("as_value", [](const py::object& object) {
-    ortdl::ValuePtr storage;
-    return py::reinterpret_steal<py::object>(wrap_value(unwrap_value(object.ptr(), storage)));
-  });
   module.def("reinterpreted", [](const py::object& object, int64_t onnx) {
     ortdl::ValuePtr storage;
     const auto& type = ortdl::element_type_from_onnx(onnx);
     return py::reinterpret_steal<py::object>(
         wrap_value(unwrap_value(object.ptr(), storage)->reinterpreted(type)));
   });
-  module.def("set_stock_class", [](const py::object& cls) { set_stock_class(cls.ptr()); });
+  module.def("set_stock_classes", [](const py::object& wrapper, const py::object& native) {
+    set_stock_classes(wrapper.ptr(), native.ptr());
+  });
+  module.def("update", [](const py::object& target, const py::object& source) {
+    ortdl::ValuePtr target_storage;
+    const ortdl::ValuePtr value = unwrap_value(target.ptr(), target_storage);
+    if (THPVariable_Check(source.ptr())) {
+      value->update(THPVariable_Unpack(source.ptr()));
+      return;
+    }
+    ortdl::ValuePtr source_storage;
+    value->update(*unwrap_value(source.ptr(), source_storage));
+  });
   module.def("stop_release_queue", &stop_release_queue);
   module.def("drop_captured_options", [] { take_captured_options().reset(); });
   module.def("runtime_version", &ortdl::runtime_version);

@@ -102,7 +102,7 @@ constexpr PyMethodDef method_def(const char* name, const char* doc) noexcept {
 }
 
 constexpr const char* kFromPacked =
-    "from_packed(bytes, element_type, shape)\n--\n\n"
+    "from_packed(bytes, element_type, shape, /)\n--\n\n"
     "A value of int4, uint4, int2, uint2 or float4e2m1 elements over the memory of `bytes`.\n\n"
     "Args:\n"
     "    bytes: flat uint8 tensor, elements packed from the low bits up; shared, kept alive.\n"
@@ -198,10 +198,8 @@ ValuePtr value_or_null(PyObject* object) {
   if (PyObject_TypeCheck(object, base_type)) {
     return value_of(object);
   }
-  if (py::isinstance<torch::jit::Object>(object)) {
-    const c10::IValue script(py::cast<torch::jit::Object>(py::handle(object))._ivalue());
-    return *script.type() == *c10::getCustomClassType<ValuePtr>() ? script.toCustomClass<Value>()
-                                                                  : ValuePtr();
+  if (ValuePtr value = script_object_arg<Value>(object); value.defined()) {
+    return value;
   }
   return value_of_stock(object);
 }

@@ -102,6 +102,7 @@ void release_with_gil(ForeignRelease release) noexcept {
     return;
   }
   if (PyGILState_Check() != 0) {
+    const py::error_scope pending;  // which the foreign code must neither see nor clear
     detail::release_now(release);
   } else {
     queue->push(release);

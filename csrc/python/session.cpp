@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include <array>
+#include <utility>
 
 namespace ortdl::python {
 namespace {
@@ -47,14 +48,10 @@ void dealloc(PyObject* self) {
 
 PyObject* set_script_object(PyObject* self, PyObject* object) {
   return guarded([&]() -> PyObject* {
-    c10::IValue script;
-    if (py::isinstance<torch::jit::Object>(object)) {
-      script = py::cast<torch::jit::Object>(py::handle(object))._ivalue();
-    }
-    TORCH_CHECK_TYPE(*script.type() == *c10::getCustomClassType<SessionPtr>(),
-                     "expected a torch.classes.ortdl.InferenceSession, not ",
+    SessionPtr session = script_object_arg<Session>(object);
+    TORCH_CHECK_TYPE(session.defined(), "expected a torch.classes.ortdl.InferenceSession, not ",
                      Py_TYPE(object)->tp_name);
-    slot_of(self) = script.toCustomClass<Session>();
+    drop(std::exchange(slot_of(self), std::move(session)));
     Py_RETURN_NONE;
   });
 }
@@ -64,10 +61,6 @@ PyObject* get_script_object(PyObject* self, void* /*unused*/) {
       [&] { return torch::jit::toPyObject(c10::IValue(session_of(self))).release().ptr(); });
 }
 
-std::string expected(const Session& session) {
-  return "The model's inputs are: " + describe(session.inputs());
-}
-
 void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* object) {
   if (!THPVariable_Check(object)) {
     ValuePtr storage;
@@ -75,7 +68,8 @@ void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* obj
       feeds.set(index, unwrap_value(object, storage));
     } catch (c10::Error& error) {
       error.add_context("The input '" + session.inputs()[index].name +
-                        "' must be a torch.Tensor or an OrtValue. " + expected(session));
+                        "' must be a torch.Tensor or an OrtValue. " +
+                        expected_inputs(session.inputs()));
       throw;
     }
     return;
@@ -93,7 +87,7 @@ void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* obj
 void set_positional(Feeds& feeds, const Session& session, PyObject* args) {
   const auto count = static_cast<size_t>(PyTuple_GET_SIZE(args));
   TORCH_CHECK_VALUE(count <= session.inputs().size(), "the model takes ", session.inputs().size(),
-                    " inputs, but ", count, " were given. ", expected(session));
+                    " inputs, but ", count, " were given. ", expected_inputs(session.inputs()));
   for (size_t i = 0; i < count; ++i) {
     set_input(feeds, session, i, PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i)));
   }
@@ -107,7 +101,7 @@ void set_named(Feeds& feeds, const Session& session, PyObject* mapping) {
   for (const py::handle item : items) {
     PyObject* key = PyTuple_GET_ITEM(item.ptr(), 0);
     TORCH_CHECK_TYPE(PyUnicode_Check(key), "an input's name must be a string, not ",
-                     Py_TYPE(key)->tp_name, ". ", expected(session));
+                     Py_TYPE(key)->tp_name, ". ", expected_inputs(session.inputs()));
     const size_t index = session.input_index(py::cast<std::string_view>(py::handle(key)));
     set_input(feeds, session, index, PyTuple_GET_ITEM(item.ptr(), 1));
   }
@@ -185,17 +179,24 @@ py::list nodes(const std::vector<Node>& nodes) {
 }
 
 PyObject* input_nodes(PyObject* self, PyObject* /*unused*/) {
-  return guarded([&] { return nodes(session_of(self)->inputs()).release().ptr(); });
+  return guarded([&] {
+    const SessionPtr session = session_of(self);
+    return nodes(session->inputs()).release().ptr();
+  });
 }
 
 PyObject* output_nodes(PyObject* self, PyObject* /*unused*/) {
-  return guarded([&] { return nodes(session_of(self)->outputs()).release().ptr(); });
+  return guarded([&] {
+    const SessionPtr session = session_of(self);
+    return nodes(session->outputs()).release().ptr();
+  });
 }
 
 PyObject* provider_names(PyObject* self, PyObject* /*unused*/) {
   return guarded([&] {
+    const SessionPtr session = session_of(self);
     py::list names;
-    for (const Provider& provider : session_of(self)->config().providers) {
+    for (const Provider& provider : session->config().providers) {
       names.append(provider.name);
     }
     return names.release().ptr();

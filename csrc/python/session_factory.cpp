@@ -22,15 +22,14 @@ StringDict to_dict(const Options& options) {
   return dict;
 }
 
-SessionConfig config_of(const py::object& model, const Options& properties,
+SessionConfig config_of(std::string_view source, bool is_path, const Options& properties,
                         const Providers& providers) {
   SessionConfig config;
-  if (py::isinstance<py::bytes>(model)) {
-    const auto bytes = py::cast<std::string_view>(model);
-    config.model = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
-    std::ranges::copy(bytes, config.model.mutable_data_ptr<uint8_t>());
+  if (is_path) {
+    config.path = source;
   } else {
-    config.path = py::cast<std::string>(model);
+    config.model = at::empty({static_cast<int64_t>(source.size())}, at::kByte);
+    std::ranges::copy(source, config.model.mutable_data_ptr<uint8_t>());
   }
   config.properties = to_dict(properties);
   for (const auto& [name, options] : providers) {
@@ -52,10 +51,10 @@ PyObject* script_object_of(Make&& make) {
 
 PyObject* make_session(PyObject* /*module*/, PyObject* args) {
   return guarded([&] {
-    const auto [model, properties, providers] =
-        py::cast<std::tuple<py::object, Options, Providers>>(py::handle(args));
+    const auto [source, is_path, properties, providers] =
+        py::cast<std::tuple<py::bytes, bool, Options, Providers>>(py::handle(args));
     SessionOptionsHandle options = take_captured_options();
-    SessionConfig config = config_of(model, properties, providers);
+    SessionConfig config = config_of(std::string_view(source), is_path, properties, providers);
     return script_object_of([&] {
       config.entries = config_entries(options.get());
       config.append_providers(options.get());
@@ -64,11 +63,23 @@ PyObject* make_session(PyObject* /*module*/, PyObject* args) {
   });
 }
 
+SessionState parse_state(PyObject* state) {
+  try {
+    return torch::jit::toIValue(py::handle(state), c10::getTypePtr<SessionState>())
+        .to<SessionState>();
+  } catch (const std::exception&) {
+    // What was caught would print the whole model.
+    PyErr_Clear();
+    TORCH_CHECK_VALUE(false,
+                      "the saved session is damaged: expected a tuple of version, model, options, "
+                      "config entries and providers");
+  }
+}
+
 // From the state that `__getstate__` of torch.classes.ortdl.InferenceSession gives.
 PyObject* load_session(PyObject* /*module*/, PyObject* state) {
   return guarded([&] {
-    const c10::TypePtr type = c10::getTypePtr<SessionState>();
-    auto saved = torch::jit::toIValue(py::handle(state), type).to<SessionState>();
+    SessionState saved = parse_state(state);
     return script_object_of(
         [&] { return c10::make_intrusive<Session>(SessionConfig::from_state(std::move(saved))); });
   });

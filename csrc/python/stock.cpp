@@ -2,12 +2,16 @@
 #include <python/stock.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace ortdl::python {
 namespace {
 
+// onnxruntime's Python class of values, and the class of C++ that it wraps.
 PyObject* stock_class = nullptr;
+PyObject* native_class = nullptr;
 
 // A reference that may be dropped on any thread.
 class SharedReference {
@@ -31,25 +35,35 @@ class SharedReference {
 
 }  // namespace
 
-void set_stock_class(PyObject* cls) {
-  TORCH_CHECK_TYPE(PyType_Check(cls), "expected the class onnxruntime.OrtValue");
-  Py_INCREF(cls);
-  stock_class = cls;
+void set_stock_classes(PyObject* wrapper, PyObject* native) {
+  TORCH_CHECK_TYPE(PyType_Check(wrapper) && PyType_Check(native),
+                   "expected the class onnxruntime.OrtValue and the one that it wraps");
+  Py_INCREF(wrapper);
+  Py_INCREF(native);
+  stock_class = wrapper;
+  native_class = native;
 }
 
 ValuePtr value_of_stock(PyObject* object) {
-  if (stock_class == nullptr || PyObject_IsInstance(object, stock_class) != 1) {
-    PyErr_Clear();
+  if (stock_class == nullptr ||
+      !PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(stock_class))) {
     return {};
   }
   drain_release_queue();
-  const py::handle stock(object);
+  // The wrapper can be changed and subclassed, so what it holds now is asked, and kept.
+  const py::handle wrapper(object);
+  const py::object stock = py::getattr(wrapper, "_ortvalue", py::none());
+  TORCH_CHECK_TYPE(reinterpret_cast<PyObject*>(Py_TYPE(stock.ptr())) == native_class,
+                   "the onnxruntime.OrtValue holds no value of onnxruntime");
+  const py::object holders = py::make_tuple(stock, py::getattr(wrapper, "_numpy_obj", py::none()),
+                                            py::getattr(wrapper, "_session", py::none()));
   const auto text = py::cast<std::string>(stock.attr("data_type")());
   TORCH_CHECK_TYPE(py::cast<bool>(stock.attr("is_tensor")()), "the onnxruntime.OrtValue holds a ",
                    text, ", not a tensor: read it with onnxruntime itself");
   TORCH_CHECK_TYPE(!text.starts_with("tensor(string)"), "PyTorch has no counterpart of a ", text,
                    ": read the value with onnxruntime itself");
-  const auto device = py::cast<std::string>(stock.attr("device_name")());
+  auto device = py::cast<std::string>(stock.attr("device_name")());
+  std::ranges::transform(device, device.begin(), [](unsigned char c) { return std::tolower(c); });
   TORCH_CHECK_VALUE(device == "cpu", "the onnxruntime.OrtValue is on device '", device,
                     "', and this version of ortdl_torch exchanges CPU memory only: copy it to the "
                     "CPU with onnxruntime first");
@@ -61,8 +75,8 @@ ValuePtr value_of_stock(PyObject* object) {
                       .data = count == 0 ? nullptr : reinterpret_cast<void*>(address),
                       .device = at::kCPU,
                       .sizes = sizes};
-  return c10::make_intrusive<Value>(make_owning(SharedReference(stock), layout, type.bytes(count)),
-                                    layout);
+  return c10::make_intrusive<Value>(
+      make_owning(SharedReference(holders), layout, type.bytes(count)), layout);
 }
 
 }  // namespace ortdl::python

@@ -7,8 +7,9 @@
 /// Values of the onnxruntime package.
 namespace ortdl::python {
 
-/// Tell this module what an `onnxruntime.OrtValue` is. \throws c10::TypeError unless it is a class.
-void set_stock_class(PyObject* cls);
+/// Tell this module what an `onnxruntime.OrtValue` is, and the class of the object that it wraps.
+/// \throws c10::TypeError unless they are classes.
+void set_stock_classes(PyObject* wrapper, PyObject* native);
 
 /// A value over the memory of the `onnxruntime.OrtValue` `object`, which it keeps alive together
 /// with the array that onnxruntime's own object keeps; null if `object` is something else.

@@ -130,7 +130,7 @@ TEST_F(ElementTypeTest, SaysTheWayOut) {
 }
 
 TEST_F(ElementTypeTest, RefusesUnknownRuntimeTypes) {
-  for (const int number : {-1, 0, 8, 14, 15, 27, 1000}) {
+  for (const int number : {0, 8, 14, 15, 27, 31}) {
     const auto type = static_cast<ONNXTensorElementDataType>(number);
     EXPECT_EQ(find_element_type(type), nullptr) << number;
     expect_error<c10::TypeError>([type] { return &element_type(type); },
