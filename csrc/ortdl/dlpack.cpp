@@ -22,7 +22,7 @@ void release_managed(Managed* managed) noexcept {
 // A struct of ours, with the arrays that it points to and the value that it keeps alive.
 template <typename Managed>
 struct Export {
-  Managed managed{};
+  Managed managed{};  // NOLINT(bugprone-invalid-enum-default-initialization): filled in below
   ValuePtr value;
   c10::SmallVector<int64_t, 5> sizes;
   c10::SmallVector<int64_t, 5> strides;

@@ -14,15 +14,14 @@ namespace detail {
 }  // namespace detail
 
 /// `tensor` itself if its memory can be read as a dense C-contiguous array, else (and always with
-/// `Copy::kAlways`) a copy that can, put into `copied`. By reference because counting one more
-/// holder of a tensor that Python knows costs as much as all the checks.
+/// `Copy::kAlways`) a copy that can, put into `copied`. The caller's own tensor comes back by
+/// reference because counting one more holder of a tensor that Python knows costs as much as all
+/// the checks.
 /// \throws as `Value::from_tensor` does, but for an unsupported dtype of a plain tensor.
 [[nodiscard]] inline const at::Tensor& shareable(const at::Tensor& tensor, Copy copy,
                                                  at::Tensor& copied) {
   if (copy != Copy::kAlways && detail::is_shareable(tensor)) [[likely]] {
-    // NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter): the caller's own tensor, as
-    // promised
-    return tensor;
+    return tensor;  // NOLINT(bugprone-return-const-ref-from-parameter)
   }
   return copied = detail::make_shareable(tensor, copy);
 }

@@ -41,7 +41,8 @@ ValuePtr value_of_tensor(const at::Tensor& tensor, Copy copy) {
       [[likely]] {
     return Value::from_tensor(tensor, copy);
   }
-  const at::Tensor held = tensor;
+  // Without the GIL, another thread may drop the caller's.
+  const at::Tensor held = tensor;  // NOLINT(performance-unnecessary-copy-initialization)
   const py::gil_scoped_release released;
   return Value::from_tensor(held, copy);
 }
@@ -50,7 +51,7 @@ at::Tensor tensor_of_value(const ValuePtr& value, Copy copy) {
   if (copy == Copy::kNever) [[likely]] {
     return value->to_tensor(copy);
   }
-  const ValuePtr held = value;
+  const ValuePtr held = value;  // NOLINT(performance-unnecessary-copy-initialization)
   const py::gil_scoped_release released;
   return held->to_tensor(copy);
 }

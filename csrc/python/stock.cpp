@@ -3,6 +3,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <utility>
 
@@ -72,7 +73,7 @@ ValuePtr value_of_stock(PyObject* object) {
   const auto address = py::cast<uintptr_t>(stock.attr("data_ptr")());
   const int64_t count = c10::multiply_integers(sizes);
   const Layout layout{.type = &type,
-                      .data = count == 0 ? nullptr : reinterpret_cast<void*>(address),
+                      .data = count == 0 ? nullptr : std::bit_cast<void*>(address),
                       .device = at::kCPU,
                       .sizes = sizes};
   return c10::make_intrusive<Value>(
