@@ -16,7 +16,7 @@ struct Producer {
   std::vector<float> data = std::vector<float>(12);
   std::vector<int64_t> sizes{3, 4};
   std::vector<int64_t> strides{4, 1};
-  Managed managed{};
+  Managed managed{};  // NOLINT(bugprone-invalid-enum-default-initialization): filled in below
   int released = 0;
 
   Producer() {
