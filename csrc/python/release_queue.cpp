@@ -63,23 +63,21 @@ class ReleaseQueue {
   }
 
   void work() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      wake_.wait(lock, [this] { return stopped_ || !pending_.empty(); });
-      if (stopped_) {
-        return;
-      }
-      lock.unlock();
+    // One thread state for the thread's life: making one takes a lock of CPython's that a fork in
+    // another thread would leave locked in the child.
+    const py::gil_scoped_acquire registered;
+    while (!stopped_) {
       {
-        const py::gil_scoped_acquire acquired;
-        for (const ForeignRelease& release : take()) {
-          if (stopped_) {
-            return;  // the interpreter ends: the rest leaks
-          }
-          release.function(release.object);
-        }
+        const py::gil_scoped_release waiting;
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [this] { return stopped_ || !pending_.empty(); });
       }
-      lock.lock();
+      for (const ForeignRelease& release : take()) {
+        if (stopped_) {
+          return;  // the interpreter ends: the rest leaks
+        }
+        release.function(release.object);
+      }
     }
   }
 

@@ -226,15 +226,6 @@ FORKS = {
 kept = from_dlpack(np.arange(4.0))
 for _ in range(1000): drop_without_gil(from_dlpack(np.ones(16)))
 """,
-    "threads at work": """
-kept = from_dlpack(np.arange(4.0))
-stop = False
-def work():
-    while not stop: drop_without_gil(from_dlpack(np.ones(1 << 10)))
-threads = [threading.Thread(target=work) for _ in range(3)]
-for t in threads: t.start()
-time.sleep(0.1)
-""",
 }
 CHILD = """
 import warnings; warnings.simplefilter("ignore")
