@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import onnxruntime
 import torch
 
@@ -127,11 +128,15 @@ class InferenceSession(_C.InferenceSessionBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         saved: Any = self.script_object.__getstate__()
-        state, _script_class = saved
-        return _from_state, (type(self), state)
+        (version, model, *rest), _script_class = saved
+        # As bytes: a tensor would be sent to a spawned process by a file that is gone by then.
+        return _from_state, (type(self), (version, model.numpy().tobytes(), *rest))
 
 
 def _from_state(cls: type[InferenceSession], state: tuple[Any, ...]) -> InferenceSession:
+    if isinstance(state, tuple) and len(state) > 1 and isinstance(state[1], bytes):
+        version, model, *rest = state
+        state = (version, torch.from_numpy(np.frombuffer(bytearray(model), np.uint8)), *rest)
     session = cls.__new__(cls)
     session._set_script_object(_C.load_session(state))
     return session

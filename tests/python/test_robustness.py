@@ -117,12 +117,38 @@ def test_damaged_state(state: object) -> None:
         rebuild(cls, state)
 
 
-def test_saved_state_is_not_the_sessions_own() -> None:
-    session = InferenceSession(unary("Relu"))
-    rebuild, (cls, state) = session.__reduce__()
-    state[1].zero_()
-    rebuild, (cls, state) = session.__reduce__()
+def test_saved_state_holds_the_model_as_bytes() -> None:
+    model = unary("Relu")
+    rebuild, (cls, state) = InferenceSession(model).__reduce__()
+    assert state[1] == model
     assert rebuild(cls, state)(torch.tensor([-1.0]))[0].tolist() == [0]
+
+
+SPAWN = """
+import multiprocessing, sys
+import torch
+from ortdl_torch import InferenceSession
+
+def work(session):
+    print(session(torch.tensor([-1.0, 2.0]))[0].tolist(), flush=True)
+
+if __name__ == "__main__":
+    session = InferenceSession(sys.argv[1])
+    process = multiprocessing.get_context("spawn").Process(target=work, args=(session,))
+    process.start()
+    process.join()
+    sys.exit(process.exitcode)
+"""
+
+
+def test_session_goes_to_a_spawned_process(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(unary("Relu"))
+    (tmp_path / "spawn.py").write_text(SPAWN)
+    command = [sys.executable, str(tmp_path / "spawn.py"), str(tmp_path / "model.onnx")]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=HERE.parents[1]
+    )
+    assert (ended.returncode, ended.stdout) == (0, "[0.0, 2.0]\n"), ended.stderr
 
 
 @pytest.mark.parametrize("name", ["to_ortvalue(x, **{'\\ud800': 1})", "session(**{'\\ud800': x})"])
