@@ -60,11 +60,15 @@ def test_torch_takes_a_value_and_gives_a_tensor() -> None:
     assert tensor.data_ptr() == memory.pointer
 
 
-def test_a_subclass_of_torchs_tensor_is_taken_by_the_table() -> None:
+def test_a_subclass_of_torchs_tensor_keeps_its_own_protocol() -> None:
     class Subclass(torch.Tensor):
-        def __dlpack__(self, **options: object) -> None:
-            raise AssertionError("__dlpack__ was called")
+        asked = 0
+
+        def __dlpack__(self, **options: object) -> object:
+            type(self).asked += 1
+            return super().__dlpack__(**options)
 
     memory = Memory(FLOAT32, (2, 3))
     value = ortdl_torch.from_dlpack(memory.tensor.as_subclass(Subclass))
+    assert Subclass.asked == 1
     assert value.data_ptr() == memory.pointer

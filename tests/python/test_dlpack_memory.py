@@ -272,8 +272,9 @@ def one():
     array.slow = Slow()
     return from_dlpack(array)
 
-for _ in range(100):
-    drop_without_gil(one())
+values = [one() for _ in range(100)]
+while values:
+    drop_without_gil(values.pop())
 """
     )
     ended = in_new_process(code.replace("import ", "import time, ", 1), HERE)
