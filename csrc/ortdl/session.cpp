@@ -48,8 +48,7 @@ Session::Session(SessionConfig config, SessionOptionsHandle options)
 
 std::vector<at::Tensor> Session::run(at::TensorList inputs) const {
   TORCH_CHECK_VALUE(inputs.size() == inputs_.size(), "the model takes ", inputs_.size(),
-                    " inputs, but ", inputs.size(),
-                    " were given. The model's inputs are: ", describe(inputs_));
+                    " inputs, but ", inputs.size(), " were given. ", expected_inputs(inputs_));
   Feeds feeds(inputs_);
   for (size_t i = 0; i < inputs.size(); ++i) {
     feeds.set(i, inputs[i]);
