@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the virtual environment .venv in the clone, with what requirements.txt pins.
+"""Makes a virtual environment in the clone, with the packages that the project pins.
 
-It does nothing when .venv is already that, and says by name what this machine lacks.
+    tools/environment.py         .venv, with all of requirements.txt
+    tools/environment.py cuda    .venv-cuda, with what requirements-cuda.txt names
+
+It does nothing when the environment is already that, and says by name what this machine lacks.
 """
 
 import hashlib
@@ -10,15 +13,67 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
-STAMP = VENV / "ready"
-REQUIREMENTS = ROOT / "requirements.txt"
-# What was built against another environment is of no use in this one.
-BUILT = ("build/*.stamp", "build/temp.*", "build/lib.*", "build/cmake", "ortdl_torch/_C.*.so")
+PINS = ROOT / "requirements.txt"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment of the clone."""
+
+    folder: Path
+    requirements: Path
+    # What was built against another environment is of no use in this one.
+    built: tuple[str, ...]
+    # The folder whose ortdl_torch is importable there from anywhere, as it was built for it.
+    package: Path
+
+    @property
+    def stamp(self) -> Path:
+        """The file that says what the environment holds, once that is complete."""
+        return self.folder / "ready"
+
+    @property
+    def python(self) -> str:
+        """The environment's interpreter."""
+        return str(self.folder / "bin" / "python")
+
+    def packages(self) -> list[str]:
+        """Returns the packages to install, each with its version."""
+        pins = {line.partition("==")[0]: line for line in entries(PINS)}
+        return [line if "==" in line else pins[line] for line in entries(self.requirements)]
+
+
+ENVIRONMENTS = {
+    "cpu": Environment(
+        folder=ROOT / ".venv",
+        requirements=PINS,
+        built=(
+            "build/*.stamp",
+            "build/temp.*",
+            "build/lib.*",
+            "build/cmake",
+            "ortdl_torch/_C.*.so",
+        ),
+        package=ROOT,
+    ),
+    "cuda": Environment(
+        folder=ROOT / ".venv-cuda",
+        requirements=ROOT / "requirements-cuda.txt",
+        built=("build/cuda",),
+        package=ROOT / "build" / "cuda" / "lib",
+    ),
+}
+
+
+def entries(requirements: Path) -> list[str]:
+    """Returns the lines of a requirements file that name a package."""
+    lines = (line.strip() for line in requirements.read_text().splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def missing() -> list[str]:
@@ -38,14 +93,15 @@ def missing() -> list[str]:
     return lacks
 
 
-def main() -> int:
-    """Brings .venv up to date."""
+def make(environment: Environment) -> int:
+    """Brings an environment up to date; returns the exit status."""
     identity = f"{sys.version} {sys.base_prefix} {ROOT}"
+    packages = environment.packages()
     wanted = [
         hashlib.sha256(identity.encode()).hexdigest(),
-        hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest(),
+        hashlib.sha256("\n".join(packages).encode()).hexdigest(),
     ]
-    has = STAMP.read_text().split() if STAMP.is_file() else []
+    has = environment.stamp.read_text().split() if environment.stamp.is_file() else []
     if has == wanted:
         return 0
     lacks = missing()
@@ -53,28 +109,37 @@ def main() -> int:
         print("error: this machine lacks", *lacks, sep="\n  - ", file=sys.stderr)
         return 1
 
-    STAMP.unlink(missing_ok=True)
-    for pattern in BUILT:
+    environment.stamp.unlink(missing_ok=True)
+    for pattern in environment.built:
         for path in ROOT.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    python = str(VENV / "bin" / "python")
+    name = environment.folder.name
     if has[:1] != wanted[:1]:
-        print(f"[venv] making .venv with Python {sys.version.split()[0]}", flush=True)
-        shutil.rmtree(VENV, ignore_errors=True)
+        print(f"[venv] making {name} with Python {sys.version.split()[0]}", flush=True)
+        shutil.rmtree(environment.folder, ignore_errors=True)
         # Not sys.executable, which may be the one inside the folder just removed.
         interpreter = os.path.realpath(sys.executable)
-        subprocess.run([interpreter, "-m", "venv", str(VENV)], check=True)
-    print("[venv] installing what requirements.txt pins", flush=True)
-    install = [python, "-m", "pip", "install", "--disable-pip-version-check", "-qq"]
-    if subprocess.run([*install, "-r", str(REQUIREMENTS)], cwd=ROOT).returncode != 0:
-        print("error: pip could not install requirements.txt (see above)", file=sys.stderr)
+        subprocess.run([interpreter, "-m", "venv", str(environment.folder)], check=True)
+    requirements = environment.requirements.name
+    print(f"[venv] installing what {requirements} names into {name}", flush=True)
+    install = [environment.python, "-m", "pip", "install", "--disable-pip-version-check", "-qq"]
+    if subprocess.run([*install, *packages], cwd=ROOT).returncode != 0:
+        print(f"error: pip could not install {requirements} (see above)", file=sys.stderr)
         return 1
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    packages = subprocess.check_output([python, "-c", ask], text=True).strip()
-    # The clone itself is importable from anywhere, as it was built in place.
-    Path(packages, "ortdl_torch_clone.pth").write_text(f"{ROOT}\n")
-    STAMP.write_text("\n".join(wanted) + "\n")
+    site = subprocess.check_output([environment.python, "-c", ask], text=True).strip()
+    Path(site, "ortdl_torch_clone.pth").write_text(f"{environment.package}\n")
+    environment.stamp.write_text("\n".join(wanted) + "\n")
     return 0
+
+
+def main() -> int:
+    """Answers one request; see the module's text."""
+    name = sys.argv[1] if len(sys.argv) == 2 else "cpu"
+    if len(sys.argv) > 2 or name not in ENVIRONMENTS:
+        print(__doc__, file=sys.stderr)
+        return 2
+    return make(ENVIRONMENTS[name])
 
 
 if __name__ == "__main__":

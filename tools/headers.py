@@ -3,10 +3,12 @@
 
     tools/headers.py onnxruntime    the folder that holds onnxruntime_c_api.h
     tools/headers.py googletest     the folder that holds GoogleTest's CMakeLists.txt
+    tools/headers.py hip            the folder that holds hip/hip_runtime_api.h
+    tools/headers.py cuda           the folder that holds cuda_runtime_api.h
 
-No Python wheel carries either. They come from the folder that an environment variable names, from
-an installed package, or from Debian's archive: apt-get, with lists and cache of its own, needs
-neither root nor a change to the machine.
+They come from the folder that an environment variable names, from an installed package, or, but for
+CUDA's, from Debian's archive: apt-get, with lists and cache of its own, needs neither root nor a
+change to the machine. CUDA's are in Python packages that requirements.txt pins.
 """
 
 import os
@@ -14,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +31,15 @@ DEBIAN_SUITES = {"bookworm", "trixie", "forky", "sid", "stable", "testing", "uns
 
 @dataclass(frozen=True)
 class Dependency:
-    """What is looked for, and where: `folders` on a machine, below `fetched` once unpacked."""
+    """What is looked for, and where: `folders` of a machine, of Python's packages, or unpacked."""
 
     title: str
     variable: str
     file: str
     folders: tuple[str, ...]
+    # Debian's, or else Python's.
     package: str
+    is_debian: bool = True
     # The file must `#define` this at least so high.
     version: tuple[str, int] | None = None
 
@@ -72,6 +77,22 @@ DEPENDENCIES = {
         file="CMakeLists.txt",
         folders=("usr/src/googletest",),
         package="googletest",
+    ),
+    "hip": Dependency(
+        title="HIP's headers",
+        variable="HIP_INCLUDE_DIR",
+        file="hip/hip_runtime_api.h",
+        folders=("opt/rocm/include", "usr/include"),
+        package="libamdhip64-dev",
+    ),
+    "cuda": Dependency(
+        title="CUDA's headers (13 or later)",
+        variable="CUDA_INCLUDE_DIR",
+        file="cuda_runtime_api.h",
+        folders=("nvidia/cu13/include", "usr/local/cuda/include"),
+        package="nvidia-cuda-runtime",
+        is_debian=False,
+        version=("CUDART_VERSION", 13000),
     ),
 }
 
@@ -159,10 +180,12 @@ def find(dependency: Dependency) -> Path:
             raise NotFoundError(f"{dependency.variable}={named} does not hold {dependency.title}")
         return Path(named).resolve()
     target = FETCHED / dependency.package
-    for base in (Path("/"), target):
+    for base in (Path(sysconfig.get_path("platlib")), Path("/"), target):
         for folder in dependency.folders:
             if dependency.is_in(base / folder):
                 return base / folder
+    if not dependency.is_debian:
+        raise NotFoundError("it is in no folder where it might be")
     print(f"[headers] fetching {dependency.package} from Debian {SUITE}", file=sys.stderr)
     fetch(dependency.package, target)
     for folder in dependency.folders:
@@ -180,9 +203,14 @@ def main() -> int:
     try:
         print(find(dependency))
     except NotFoundError as reason:
+        install = (
+            f"Debian {SUITE} or later: `apt-get install {dependency.package}`"
+            if dependency.is_debian
+            else f"`pip install {dependency.package}`"
+        )
         print(
             f"error: {dependency.title} not found: {reason}.\n"
-            f"Install it (Debian {SUITE} or later: `apt-get install {dependency.package}`), or set "
+            f"Install it ({install}), or set "
             f"{dependency.variable} to the folder that holds {dependency.file}.",
             file=sys.stderr,
         )
