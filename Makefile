@@ -9,15 +9,17 @@ export MAX_JOBS
 export HYPOTHESIS_STORAGE_DIRECTORY := build/hypothesis
 
 BIN := .venv/bin
-CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h tests/cpp/*.cpp tests/cpp/*.h tests/peers/*.cpp tests/fuzz/*.cpp tests/fuzz/*.h benchmarks/*.cpp)
+CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h benchmarks/*.cpp \
+	$(foreach folder,cpp device device/fake fake_gpu_ep cuda_emulator compile peers fuzz, \
+		tests/$(folder)/*.cpp tests/$(folder)/*.h))
 SAY = @printf '[%s] %s\n' $@
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test lint format bench clean environment cmake test-cpp test-python \
-	fuzz-dlpack
+	test-cuda fuzz-dlpack
 
 help:  ## say what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 16
 
 build: build/extension.stamp  ## build the extension in place
 	@echo '[build] ortdl_torch is built: $(BIN)/python -c "import ortdl_torch"'
@@ -31,7 +33,7 @@ test: test-cpp test-python  ## run every test, C++ and Python
 bench: build  ## measure against stock onnxruntime
 	$(BIN)/python benchmarks/run.py
 
-lint: cmake  ## check format, style and types
+lint: cmake build/facts.stamp  ## check format, style and types
 	$(SAY) clang-format
 	@$(BIN)/clang-format --dry-run -Werror $(CPP)
 	$(SAY) ruff
@@ -48,7 +50,7 @@ format: environment  ## bring every file into form
 	$(BIN)/ruff format
 
 clean:  ## remove all that the other targets made
-	rm -rf .venv build dist *.egg-info ortdl_torch/_C.*.so
+	rm -rf .venv .venv-cuda build dist *.egg-info ortdl_torch/_C.*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 environment:
@@ -81,6 +83,14 @@ test-cpp: cmake
 	$(SAY) 'compiling with $(MAX_JOBS) jobs'
 	@$(BIN)/cmake --build build/cmake --parallel $(MAX_JOBS)
 	@$(BIN)/ctest --test-dir build/cmake --output-on-failure
+
+build/facts.stamp: .venv/ready $(wildcard csrc/ortdl/*.h tests/compile/*)
+	@echo '[facts] compiling what is assumed of CUDA and HIP'
+	@$(BIN)/python tests/compile/check.py
+	@touch $@
+
+test-cuda:  ## run tests/cuda on real GPUs, else on emulated ones
+	@$(PYTHON) tools/test_cuda.py
 
 # Needs clang, so no other target asks for it: see tests/fuzz/README.md.
 fuzz-dlpack: SECONDS ?= 60

@@ -89,7 +89,9 @@ def to_value(array: np.ndarray[Any, Any], *, copy: bool | None) -> OrtValue:
 
 
 def to_array(value: _C.OrtValueBase) -> np.ndarray[Any, Any]:
-    """An array of ``value``'s elements: over its memory, but for the packed types."""
+    """An array of ``value``'s elements: over its memory, but for packed types and accelerators."""
+    if value.device.type != "cpu":
+        value = _C.from_dlpack(value, device="cpu")
     element_type = value.element_type()
     dtype = _dtype(element_type, value.data_type())
     memory: np.ndarray[Any, Any] = value._memory().numpy()

@@ -49,6 +49,11 @@ class InferenceSession(_C.InferenceSessionBase):
     Runtime's own memory, never that of an input, and outlive the session. Any number of threads may
     call one session at once; Python's GIL is released while a model loads and runs.
 
+    A session on an accelerator takes inputs and leaves outputs there. Its work is ordered after
+    PyTorch's current stream and before what follows on it, and the host does not wait unless an
+    output is on the CPU; it cannot run while that stream is captured into a graph. CUDA and ROCm
+    providers allocate from PyTorch's caching allocator.
+
     Args:
         model: path of an ONNX file, its bytes, or a ``torch.classes.ortdl.InferenceSession`` to
             stand for. Bytes are copied and kept, for saving the session.
@@ -56,6 +61,8 @@ class InferenceSession(_C.InferenceSessionBase):
         providers: names of execution providers or pairs of name and options, preferred first;
             the CPU's if None.
         provider_options: a dict of options for each of ``providers``.
+        move_inputs: copy inputs from other devices to where the session wants them, which is
+            otherwise an error.
 
     Calling it raises:
         ValueError: a wrong name, number, rank, size or device of an input.
@@ -65,7 +72,10 @@ class InferenceSession(_C.InferenceSessionBase):
 
     Raises:
         OrtError: ONNX Runtime refuses the model.
-        ValueError: a provider is asked for that this ONNX Runtime does not offer.
+        ValueError: a provider is asked for that this ONNX Runtime does not offer, or whose device
+            PyTorch lacks.
+        RuntimeError: the first provider is an accelerator's and none of the model's inputs and
+            outputs is there, since ONNX Runtime would silently run it elsewhere.
         TypeError: a wrong kind of argument.
 
     Sessions can be pickled and deep-copied: the model is saved whole, with its providers and those
@@ -79,9 +89,12 @@ class InferenceSession(_C.InferenceSessionBase):
         sess_options: onnxruntime.SessionOptions | None = None,
         providers: _Providers | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        move_inputs: bool = False,
     ) -> None:
         if isinstance(model, torch.ScriptObject):
-            if any(given is not None for given in (sess_options, providers, provider_options)):
+            given = (sess_options, providers, provider_options, move_inputs or None)
+            if any(argument is not None for argument in given):
                 raise ValueError("a loaded session cannot be given other options or providers")
             self._set_script_object(model)
             return
@@ -94,7 +107,10 @@ class InferenceSession(_C.InferenceSessionBase):
         pairs = _provider_pairs(providers, provider_options)
         source, is_path = _model_source(model)
         capture_options(options)
-        self._set_script_object(_C.make_session(source, is_path, _saved_properties(options), pairs))
+        properties = _saved_properties(options)
+        self._set_script_object(
+            _C.make_session(source, is_path, properties, pairs, bool(move_inputs))
+        )
 
     def run(
         self, output_names: Sequence[str] | None, feeds: Mapping[str, torch.Tensor]
@@ -122,9 +138,7 @@ class InferenceSession(_C.InferenceSessionBase):
 
     def get_providers(self) -> list[str]:
         """The execution providers in use, preferred first; the CPU's is always last."""
-        names = [*self._provider_names(), "CPUExecutionProvider"]
-        # Every session has the CPU's, so that what was asked for after it is never used.
-        return names[: names.index("CPUExecutionProvider") + 1]
+        return self._provider_names()
 
     def __reduce__(self) -> tuple[Any, ...]:
         saved: Any = self.script_object.__getstate__()

@@ -16,6 +16,10 @@ from ortdl_torch import _C, _numpy
 _DTYPES = {_C.element_type_of(dtype): dtype for dtype in _C.dtypes()}
 
 
+def _device(device_type: str, device_id: int) -> torch.device:
+    return _C.resolve_device(f"{device_type}:{operator.index(device_id)}".lower())
+
+
 class OrtValue(_C.OrtValueBase):
     """A value of ONNX Runtime: what :func:`ortdl_torch.to_ortvalue` makes of a tensor.
 
@@ -41,26 +45,43 @@ class OrtValue(_C.OrtValueBase):
         return _C.from_dlpack(x, device=device, copy=copy)
 
     @staticmethod
-    def ortvalue_from_numpy(array: np.ndarray[Any, Any], /) -> OrtValue:
+    def ortvalue_from_numpy(
+        array: np.ndarray[Any, Any], /, device_type: str = "cpu", device_id: int = 0
+    ) -> OrtValue:
         """A value over the memory of a NumPy array, which it keeps alive.
 
-        A read-only array gives a read-only value.
+        A read-only array gives a read-only value. On another device than the CPU, the value has
+        memory of its own, into which the elements are copied.
 
         Args:
-            array: C-contiguous, of a dtype of NumPy or ml_dtypes that ONNX Runtime has.
+            array: of a dtype of NumPy or ml_dtypes that ONNX Runtime has; on the CPU C-contiguous.
+            device_type: ``"cpu"``, ``"cuda"`` or ``"hip"``.
+            device_id: the index of the device.
 
         Raises:
             TypeError: no array, or a dtype without counterpart, such as a structured one.
-            ValueError: the array is not contiguous.
+            ValueError: the array is not contiguous or not aligned, or there is no such device.
             BufferError: the array is not in the machine's byte order.
         """
         if not isinstance(array, np.ndarray):
             raise TypeError(f"expected a numpy.ndarray, not {type(array).__name__}")
+        device = _device(device_type, device_id)
+        if device.type != "cpu":
+            return _C.from_dlpack(_numpy.to_value(array, copy=None), device=device)
+        if not (array.flags.c_contiguous and array.flags.aligned):
+            raise ValueError(
+                f"an array of strides {array.strides} and dtype {array.dtype} is not contiguous or "
+                "not aligned, so sharing it is impossible: use numpy.ascontiguousarray(array) or "
+                "array.copy()"
+            )
         return _numpy.to_value(array, copy=False)
 
     @staticmethod
     def ortvalue_from_shape_and_type(
-        shape: Sequence[int], element_type: int | np.dtype[Any] | type
+        shape: Sequence[int],
+        element_type: int | np.dtype[Any] | type,
+        device_type: str = "cpu",
+        device_id: int = 0,
     ) -> OrtValue:
         """A value with memory of its own, its elements not set.
 
@@ -68,11 +89,14 @@ class OrtValue(_C.OrtValueBase):
             shape: the shape, in elements.
             element_type: ONNX's number of the type (``onnx.TensorProto.FLOAT``, ...) or a NumPy
                 dtype.
+            device_type: ``"cpu"``, ``"cuda"`` or ``"hip"``.
+            device_id: the index of the device.
 
         Raises:
             TypeError: there is no such element type.
-            ValueError: a size is negative, or there are too many elements.
+            ValueError: a size is negative, there are too many elements, or no such device.
         """
+        device = _device(device_type, device_id)
         sizes = [operator.index(size) for size in shape]
         count = math.prod(sizes)
         largest = math.prod(max(size, 1) for size in sizes)
@@ -83,14 +107,17 @@ class OrtValue(_C.OrtValueBase):
         if not isinstance(element_type, int):
             element_type = _numpy.to_value(np.empty(0, element_type), copy=False).element_type()
         if (bits := _numpy.PACKED_BITS.get(element_type)) is not None:
-            memory = torch.empty((count * bits + 7) // 8, dtype=torch.uint8)
+            memory = torch.empty((count * bits + 7) // 8, dtype=torch.uint8, device=device)
             return _C.OrtValueBase.from_packed(memory, element_type, sizes)
         if (dtype := _DTYPES.get(element_type)) is not None:
-            return _C.to_ortvalue(torch.empty(sizes, dtype=dtype))
+            return _C.to_ortvalue(torch.empty(sizes, dtype=dtype, device=device))
         raise TypeError(f"no supported element type has ONNX's number {element_type}")
 
     def to_onnxruntime(self) -> onnxruntime.OrtValue:
         """This value as onnxruntime's own class, over the same memory, which that keeps alive.
+
+        onnxruntime's values know no streams: on an accelerator the elements are ready for work on
+        the stream that is current now, and for others once that stream was synchronised.
 
         Raises:
             BufferError: the value is read-only, which onnxruntime's class cannot say.
@@ -114,9 +141,11 @@ class OrtValue(_C.OrtValueBase):
         """The elements as a NumPy array that keeps them alive.
 
         It shares the value's memory, read-only if the value is, except for the packed types: NumPy
-        has one element per byte, so those are unpacked into a copy.
+        has one element per byte, so those are unpacked into a copy. Of an accelerator it is a copy,
+        for which the host waits, without the GIL.
 
         Raises:
+            RuntimeError: that wait would break the capture of the current stream into a graph.
             TypeError: the dtype is one of ml_dtypes, which is not installed or too old.
         """
         return _numpy.to_array(self)
@@ -127,17 +156,22 @@ class OrtValue(_C.OrtValueBase):
         """``numpy.asarray(value)``: shares memory unless ``dtype`` or ``copy`` ask for a copy.
 
         Raises:
-            ValueError: ``copy`` is False and the type is a packed one, which needs a copy.
+            ValueError: ``copy`` is False and the type is a packed one or the elements are not on
+                the CPU, which needs a copy.
         """
-        if copy is False and self.element_type() in _numpy.PACKED_BITS:
-            raise ValueError(f"an array of a {self.data_type()} needs a copy: pass copy=None")
+        on_cpu = self.device.type == "cpu"
+        if copy is False and (not on_cpu or self.element_type() in _numpy.PACKED_BITS):
+            raise ValueError(
+                f"an array of a {self.data_type()} on {self.device} needs a copy: pass copy=None"
+            )
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def update_inplace(
         self, data: torch.Tensor | np.ndarray[Any, Any] | _C.OrtValueBase | onnxruntime.OrtValue, /
     ) -> None:
-        """Copy the elements of ``data`` into this value's memory.
+        """Copy the elements of ``data`` into this value's memory, in order on its device.
 
+        Between the CPU and an accelerator the host waits; the GIL is released meanwhile.
         Autograd is told: the tensor that this value was made from counts it as a write.
 
         Args:
@@ -159,7 +193,7 @@ class OrtValue(_C.OrtValueBase):
     def __repr__(self) -> str:
         if not self.is_tensor():
             return f"OrtValue({self.data_type()})"
-        return f"OrtValue({self.data_type()}, shape={self.shape()}, device='{self.device_name()}')"
+        return f"OrtValue({self.data_type()}, shape={self.shape()}, device='{self.device}')"
 
 
 _C.set_value_class(OrtValue)

@@ -33,10 +33,11 @@ def sources(build: Path) -> list[Path]:
 
 def common_state() -> bytes:
     """Returns a digest of what each source's result depends on besides the source."""
-    headers = sorted(path for top in ("csrc", "tests/cpp") for path in ROOT.glob(f"{top}/**/*.h"))
-    names = (".clang-tidy", "tests/cpp/.clang-tidy", "requirements.txt", "CMakeLists.txt")
+    patterns = ("csrc/**/*.h", "tests/**/*.h", "tests/*/.clang-tidy", "tests/*/CMakeLists.txt")
+    files = sorted(path for pattern in patterns for path in ROOT.glob(pattern))
+    names = (".clang-tidy", "requirements.txt", "CMakeLists.txt")
     digest = hashlib.sha256()
-    for file in (*(ROOT / name for name in names), *headers):
+    for file in (*(ROOT / name for name in names), *files):
         digest.update(file.name.encode() + file.read_bytes())
     return digest.digest()
 

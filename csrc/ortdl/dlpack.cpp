@@ -89,9 +89,6 @@ DLManagedTensor* to_dlpack_legacy(ValuePtr value) {
   return make_export<DLManagedTensor>(std::move(value));
 }
 
-DLDevice dlpack_device(const Value& value) {
-  static_cast<void>(value.device());  // only the CPU's memory is exchanged
-  return {.device_type = kDLCPU, .device_id = 0};
-}
+DLDevice dlpack_device(const Value& value) { return dlpack_device(value.device()); }
 
 }  // namespace ortdl

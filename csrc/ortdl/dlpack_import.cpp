@@ -2,7 +2,6 @@
 #include <ortdl/dlpack.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace ortdl {
 namespace {
@@ -11,10 +10,6 @@ namespace {
 constexpr int32_t kMaxDimensions = 64;
 // Beyond it offsets in bits overflow; no machine has as much memory.
 constexpr int64_t kMaxElements = int64_t{1} << 56;
-
-bool on_host(DLDeviceType type) noexcept {
-  return type == kDLCPU || type == kDLCUDAHost || type == kDLROCMHost;
-}
 
 // How many logical elements one element of `type` holds: PyTorch gives its pairs of float4 so.
 int64_t lanes_of(DLDataType type) noexcept {
@@ -127,14 +122,8 @@ c10::SmallVector<int64_t, 5> logical_sizes(const DLTensor& tensor) {
   return sizes;
 }
 
-// A value that owns the flat uint8 tensor `bytes`, with the rest of `layout`.
-ValuePtr own_bytes(const at::Tensor& bytes, Layout layout) {
-  layout.data = bytes.numel() == 0 ? nullptr : bytes.mutable_data_ptr();
-  return c10::make_intrusive<Value>(make_owning(bytes.storage(), layout, bytes.nbytes()), layout);
-}
-
 // The elements' bytes, gathered into C order. Strides may be negative, addresses misaligned.
-at::Tensor gathered(const DLTensor& tensor) {
+at::Tensor gathered(const DLTensor& tensor, at::Device device) {
   const int64_t itemsize = tensor.dtype.bits / 8;
   std::byte* lowest = start_of(tensor);
   std::vector<int64_t> sizes;
@@ -156,19 +145,29 @@ at::Tensor gathered(const DLTensor& tensor) {
   }
   sizes.push_back(itemsize);
   strides.push_back(1);
-  const at::Tensor bytes = at::from_blob(lowest, sizes, strides, at::kByte);
+  const at::Tensor bytes = at::for_blob(lowest, sizes)
+                               .strides(strides)
+                               .options(at::TensorOptions(at::kByte).device(device))
+                               .target_device(device)
+                               .make_tensor();
   return bytes.flip(reversed).contiguous().flatten();
 }
 
-at::Tensor copied_bytes(const DLTensor& tensor, const ElementType& type, int64_t count) {
+at::Tensor copied_bytes(const DLTensor& tensor, const ElementType& type, int64_t count,
+                        at::Device device) {
   if (!is_contiguous(tensor, count)) {
-    return gathered(tensor);
+    return gathered(tensor, device);
   }
-  at::Tensor bytes = at::empty({static_cast<int64_t>(type.bytes(count))}, at::kByte);
-  if (count > 0) {
-    std::memcpy(bytes.mutable_data_ptr(), start_of(tensor), bytes.nbytes());
+  const at::TensorOptions options = at::TensorOptions(at::kByte).device(device);
+  const auto bytes = static_cast<int64_t>(type.bytes(count));
+  if (bytes == 0) {
+    return at::empty({0}, options);
   }
-  return bytes;
+  return at::for_blob(start_of(tensor), {bytes})
+      .options(options)
+      .target_device(device)
+      .make_tensor()
+      .clone();
 }
 
 }  // namespace
@@ -178,14 +177,7 @@ void validate_dlpack(const DLTensor& tensor, uint64_t flags, Copy copy) {
   TORCH_CHECK_BUFFER((flags & ~known) == 0, "the DLPack struct has the unknown flags ",
                      flags & ~known, ", which may change what its memory means");
   check_type(tensor.dtype, flags);
-  TORCH_CHECK_VALUE(on_host(tensor.device.device_type), "the DLPack tensor is on device type ",
-                    static_cast<int>(tensor.device.device_type), " (index ",
-                    tensor.device.device_id,
-                    "), and this version of ortdl_torch exchanges CPU memory only: move it to the "
-                    "CPU first");
-  TORCH_CHECK_VALUE(tensor.device.device_id == 0, "the DLPack tensor is on device type ",
-                    static_cast<int>(tensor.device.device_type), " with the index ",
-                    tensor.device.device_id, ", but host memory has the index 0");
+  static_cast<void>(device_of(tensor.device));
   const int64_t count = checked_count(tensor);
   static_cast<void>(logical_sizes(tensor));
   check_extent(tensor, count);
@@ -199,36 +191,56 @@ void validate_dlpack(const DLTensor& tensor, uint64_t flags, Copy copy) {
                     "gathered: make it contiguous first");
 }
 
-ValuePtr from_dlpack(ManagedTensor managed, Copy copy) {
-  const DLTensor& tensor = managed.tensor();
-  const uint64_t flags = managed.flags();
-  const ElementType& type = *find_type(tensor.dtype);
-  const c10::SmallVector<int64_t, 5> sizes = logical_sizes(tensor);
-  const int64_t count = count_of(tensor) * lanes_of(tensor.dtype);
-  const bool shareable = is_contiguous(tensor, count) && (count == 0 || is_aligned(tensor));
+bool shares_memory(const DLTensor& tensor, uint64_t flags, Copy copy) {
   // A copy that the producer made is nobody else's, but may be of no use for writing.
   const bool copy_wanted =
       copy == Copy::kAlways && (flags & (kDlpackCopied | kDlpackReadOnly)) != kDlpackCopied;
+  const int64_t count = count_of(tensor);
+  return !copy_wanted && is_contiguous(tensor, count) && (count == 0 || is_aligned(tensor));
+}
 
-  Layout layout{.type = &type, .data = nullptr, .device = at::kCPU, .sizes = sizes};
-  const size_t nbytes = type.bytes(count);
-  if (shareable && !copy_wanted) {
-    layout.data = count == 0 ? nullptr : start_of(tensor);
-    layout.read_only = (flags & kDlpackReadOnly) != 0;
-    return c10::make_intrusive<Value>(make_owning(std::move(managed), layout, nbytes), layout);
+ValuePtr copy_of_dlpack(const DLTensor& tensor) {
+  const ElementType& type = *find_type(tensor.dtype);
+  const c10::SmallVector<int64_t, 5> sizes = logical_sizes(tensor);
+  const at::Device device = device_of(tensor.device);
+  const int64_t count = count_of(tensor) * lanes_of(tensor.dtype);
+  if (!device.is_cpu()) {
+    require_no_capture(current_stream(device));
   }
-  return own_bytes(copied_bytes(tensor, type, count), layout);
+  const at::Tensor bytes = copied_bytes(tensor, type, count, device);
+  if (!device.is_cpu()) {
+    // The producer gets its memory back now, and nobody knows on which stream it reuses that.
+    wait_on_host(current_stream(device));
+  }
+  return Value::of_bytes(bytes, {.type = &type, .data = nullptr, .device = device, .sizes = sizes});
+}
+
+ValuePtr from_dlpack(ManagedTensor managed, Copy copy) {
+  const DLTensor& tensor = managed.tensor();
+  if (!shares_memory(tensor, managed.flags(), copy)) {
+    return copy_of_dlpack(tensor);
+  }
+  const ElementType& type = *find_type(tensor.dtype);
+  const c10::SmallVector<int64_t, 5> sizes = logical_sizes(tensor);
+  const int64_t count = count_of(tensor) * lanes_of(tensor.dtype);
+  const Layout layout{.type = &type,
+                      .data = count == 0 ? nullptr : start_of(tensor),
+                      .device = device_of(tensor.device),
+                      .sizes = sizes,
+                      .read_only = (managed.flags() & kDlpackReadOnly) != 0};
+  return c10::make_intrusive<Value>(make_owning(std::move(managed), layout, type.bytes(count)),
+                                    layout, StreamUse::on(layout.device));
 }
 
 ValuePtr make_uninitialized(const DLTensor& prototype) {
   check_type(prototype.dtype, 0);
-  TORCH_CHECK_VALUE(on_host(prototype.device.device_type),
-                    "this version of ortdl_torch makes values on the CPU only");
+  const at::Device device = device_of(prototype.device);
   const int64_t count = checked_count(prototype) * lanes_of(prototype.dtype);
   c10::SmallVector<int64_t, 5> sizes = logical_sizes(prototype);
   const ElementType& type = *find_type(prototype.dtype);
-  const Layout layout{.type = &type, .data = nullptr, .device = at::kCPU, .sizes = sizes};
-  return own_bytes(at::empty({static_cast<int64_t>(type.bytes(count))}, at::kByte), layout);
+  return Value::of_bytes(at::empty({static_cast<int64_t>(type.bytes(count))},
+                                   at::TensorOptions(at::kByte).device(device)),
+                         {.type = &type, .data = nullptr, .device = device, .sizes = sizes});
 }
 
 }  // namespace ortdl

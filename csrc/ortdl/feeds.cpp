@@ -6,7 +6,8 @@
 
 namespace ortdl {
 
-Feeds::Feeds(const std::vector<Node>& inputs) : inputs_(&inputs), values_(inputs.size(), nullptr) {
+Feeds::Feeds(const std::vector<Node>& inputs, bool move)
+    : inputs_(&inputs), move_(move), values_(inputs.size(), nullptr) {
   slots_.resize(inputs.size());
 }
 
@@ -23,9 +24,14 @@ void Feeds::set(size_t index, const at::Tensor& tensor) {
                    c10::getDtypeNames(tensor.scalar_type()).first,
                    " was given: convert it with tensor.to(dtype). ", expected());
   at::Tensor copied;
+  at::Tensor moved;
   const at::Tensor* dense = &tensor;
   try {
     dense = &shareable(tensor, Copy::kIfNeeded, copied);
+    if (must_move(node, dense->device())) {
+      moved = dense->to(node.device);
+      dense = &moved;
+    }
   } catch (c10::Error& error) {
     error.add_context("The tensor was given for the input '" + node.name + "'. " + expected());
     throw;
@@ -54,6 +60,9 @@ void Feeds::set(size_t index, ValuePtr value) {
                    ", but an OrtValue of ", given, " was given. ", expected());
   if (node.element != nullptr) {
     check_shape(node, value->sizes());
+    if (must_move(node, value->device())) {
+      value = value->to(node.device);
+    }
     slots_[index].span = {static_cast<const std::byte*>(value->data()), value->nbytes()};
   }
   values_[index] = value->handle();
@@ -75,6 +84,38 @@ bool Feeds::overlaps(const void* output) const noexcept {
     return !slot.span.empty() && data >= slot.span.data() &&
            data < slot.span.data() + slot.span.size();
   });
+}
+
+bool Feeds::in_place(size_t index, const at::Tensor& tensor) const {
+  return detail::is_shareable(tensor) && tensor.device() == (*inputs_)[index].device;
+}
+
+bool Feeds::in_place(size_t index, const Value& value) const {
+  return !value.is_tensor() || value.device() == (*inputs_)[index].device;
+}
+
+void Feeds::order_before(c10::Stream reader) const {
+  for (const Slot& slot : slots_) {
+    if (slot.value.defined()) {
+      slot.value->order_before(reader);
+    }
+  }
+}
+
+bool Feeds::must_move(const Node& node, at::Device device) const {
+  TORCH_CHECK_VALUE(device == node.device || move_, "the input '", node.name, "' must be on ",
+                    node.device, ", where the session works, but one on ", device,
+                    " was given: move it with tensor.to('", node.device,
+                    "'), or make the session with move_inputs=True. ", expected());
+  if (device == node.device) [[likely]] {
+    return false;
+  }
+  for (const at::Device waiting : {device, node.device}) {
+    if (!waiting.is_cpu()) {
+      require_no_capture(current_stream(waiting));
+    }
+  }
+  return true;
 }
 
 void Feeds::check_free(size_t index) const {

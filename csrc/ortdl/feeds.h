@@ -19,7 +19,8 @@ namespace ortdl {
 class Feeds {
  public:
   /// \param inputs The model's inputs; must outlive this object.
-  explicit Feeds(const std::vector<Node>& inputs);
+  /// \param move Whether inputs on other devices are copied to where the session wants them.
+  explicit Feeds(const std::vector<Node>& inputs, bool move = false);
 
   /// Give `tensor` as the input number `index`. A contiguous one is read in place.
   /// \throws c10::TypeError for a wrong dtype, c10::ValueError for a wrong rank, size or device, or
@@ -31,6 +32,15 @@ class Feeds {
 
   /// \throws c10::ValueError that names the first input that was not given.
   void require_all() const;
+
+  /// Whether `tensor` would be read in place as the input number `index`, without any copy.
+  [[nodiscard]] bool in_place(size_t index, const at::Tensor& tensor) const;
+  /// The same of a value.
+  [[nodiscard]] bool in_place(size_t index, const Value& value) const;
+
+  /// Let `reader`, the stream that reads the inputs, wait for the streams of the values among them;
+  /// tensors are ready for the stream that is current.
+  void order_before(c10::Stream reader) const;
 
   /// The inputs as ONNX Runtime takes them.
   [[nodiscard]] const ::OrtValue* const* values() const noexcept { return values_.data(); }
@@ -47,10 +57,12 @@ class Feeds {
   };
 
   void check_free(size_t index) const;
+  [[nodiscard]] bool must_move(const Node& node, at::Device device) const;
   void check_shape(const Node& node, at::IntArrayRef sizes) const;
   [[nodiscard]] std::string expected() const;
 
   const std::vector<Node>* inputs_;
+  bool move_;
   c10::SmallVector<const ::OrtValue*, 8> values_;
   c10::SmallVector<Slot, 8> slots_;
 };

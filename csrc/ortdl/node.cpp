@@ -1,3 +1,4 @@
+#include <ortdl/memory.h>
 #include <ortdl/node.h>
 #include <ortdl/type_string.h>
 
@@ -26,17 +27,27 @@ void read_tensor_type(const OrtTypeInfo* info, Node& node) {
   node.symbols.assign(symbols.begin(), symbols.end());
 }
 
-template <typename Count, typename Name, typename Type>
-std::vector<Node> read_nodes(const OrtSession* session, Count count, Name name, Type type) {
+template <typename Count, typename Name, typename Type, typename Memory>
+std::vector<Node> read_nodes(const OrtSession* session, Count count, Name name, Type type,
+                             Memory memory) {
   size_t size = 0;
   check_status((api().*count)(session, &size));
   OrtAllocator* allocator = nullptr;
   check_status(api().GetAllocatorWithDefaultOptions(&allocator));
   std::vector<Node> nodes(size);
+  std::vector<const OrtMemoryInfo*> memories(size, nullptr);
+  if (size > 0) {
+    check_status((api().*memory)(session, memories.data(), size));
+  }
   for (size_t i = 0; i < size; ++i) {
     char* text = nullptr;
     check_status((api().*name)(session, i, allocator, &text));
     nodes[i].name = take_string(text);
+    nodes[i].memory = memories[i];
+    if (memories[i] != nullptr) {
+      // ONNX Runtime itself copies to and from accelerators that PyTorch has no name for.
+      nodes[i].device = find_device(memories[i]).value_or(at::kCPU);
+    }
     OrtTypeInfo* raw = nullptr;
     check_status((api().*type)(session, i, &raw));
     const TypeInfoHandle info(raw);
@@ -77,12 +88,12 @@ std::string expected_inputs(const std::vector<Node>& inputs) {
 
 std::vector<Node> read_inputs(const OrtSession* session) {
   return read_nodes(session, &OrtApi::SessionGetInputCount, &OrtApi::SessionGetInputName,
-                    &OrtApi::SessionGetInputTypeInfo);
+                    &OrtApi::SessionGetInputTypeInfo, &OrtApi::SessionGetMemoryInfoForInputs);
 }
 
 std::vector<Node> read_outputs(const OrtSession* session) {
   return read_nodes(session, &OrtApi::SessionGetOutputCount, &OrtApi::SessionGetOutputName,
-                    &OrtApi::SessionGetOutputTypeInfo);
+                    &OrtApi::SessionGetOutputTypeInfo, &OrtApi::SessionGetMemoryInfoForOutputs);
 }
 
 }  // namespace ortdl

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 #include <ortdl/element_type.h>
 #include <ortdl/runtime.h>
 
@@ -15,10 +16,12 @@ namespace ortdl {
 /// One input or output of a model.
 struct Node {
   std::string name;
-  std::string type;                      ///< as onnxruntime spells it, such as "tensor(float)"
-  const ElementType* element = nullptr;  ///< null unless a tensor of a supported type
-  std::vector<int64_t> shape;            ///< -1 where the model leaves a dimension open
-  std::vector<std::string> symbols;      ///< the name of each open dimension, or ""
+  std::string type;                       ///< as onnxruntime spells it, such as "tensor(float)"
+  const ElementType* element = nullptr;   ///< null unless a tensor of a supported type
+  std::vector<int64_t> shape;             ///< -1 where the model leaves a dimension open
+  std::vector<std::string> symbols;       ///< the name of each open dimension, or ""
+  at::Device device = at::kCPU;           ///< where the session wants it, or leaves it
+  const OrtMemoryInfo* memory = nullptr;  ///< the same in ONNX Runtime's terms; the session's
 
   /// "name: tensor(float)[batch, 3]"
   [[nodiscard]] std::string describe() const;

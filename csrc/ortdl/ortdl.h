@@ -8,6 +8,9 @@
 #include <ortdl/foreign.h>
 #include <ortdl/live.h>
 #include <ortdl/memory.h>
+#include <ortdl/providers.h>
 #include <ortdl/runtime.h>
 #include <ortdl/session.h>
+#include <ortdl/stream.h>
+#include <ortdl/stream_use.h>
 #include <ortdl/value.h>

@@ -10,6 +10,14 @@
 namespace ortdl {
 namespace {
 
+// The table of API 24 up to the one function of it that is called.
+struct OrtApi24 : OrtApi {
+  std::array<void (*)(), 23> others;
+  SetSyncStream run_options_set_sync_stream;
+};
+static_assert(ORT_API_VERSION == 23, "a newer header declares what OrtApi24 stands for");
+
+std::atomic<const OrtApi24*> newer_table{nullptr};
 std::mutex attach_mutex;
 const OrtApiBase* attached_base = nullptr;
 
@@ -83,6 +91,9 @@ void attach_runtime(const OrtApiBase* base) {
   const OrtApi* table = base->GetApi(std::min<uint32_t>(offered, ORT_API_VERSION));
   TORCH_CHECK(table != nullptr, "ONNX Runtime ", version, " does not offer API version ",
               std::min<int>(offered, ORT_API_VERSION), " although its version says so");
+  if (offered >= 24) {
+    newer_table.store(static_cast<const OrtApi24*>(base->GetApi(24)), std::memory_order_relaxed);
+  }
   attached_base = base;
   detail::api_table.store(table, std::memory_order_release);
 }
@@ -95,6 +106,11 @@ void load_runtime(const std::string& path) {
   TORCH_CHECK(entry != nullptr, "'", path,
               "' exports no OrtGetApiBase: name a libonnxruntime.so, not another library");
   attach_runtime(entry());
+}
+
+SetSyncStream set_sync_stream() noexcept {
+  const OrtApi24* table = newer_table.load(std::memory_order_relaxed);
+  return table == nullptr ? nullptr : table->run_options_set_sync_stream;
 }
 
 std::string runtime_version() {
@@ -115,7 +131,7 @@ void check_status(OrtStatus* status) {
   if (status == nullptr) [[likely]] {
     return;
   }
-  const std::unique_ptr<OrtStatus, Releaser<&OrtApi::ReleaseStatus>> owned(status);
+  const StatusHandle owned(status);
   throw OrtError(api().GetErrorCode(status), api().GetErrorMessage(status));
 }
 

@@ -59,6 +59,11 @@ inline const OrtApi& api() {
   return *table;
 }
 
+/// `OrtApi::RunOptionsSetSyncStream` of API 24, which the header in use may not declare; null if
+/// the runtime is older.
+using SetSyncStream = void(ORT_API_CALL*)(OrtRunOptions*, OrtSyncStream*);
+[[nodiscard]] SetSyncStream set_sync_stream() noexcept;
+
 /// The process' ONNX Runtime environment, which is never released: values and sessions may
 /// outlive every other owner of it.
 OrtEnv* environment();
@@ -76,6 +81,7 @@ struct Releaser {
   }
 };
 
+using StatusHandle = std::unique_ptr<OrtStatus, Releaser<&OrtApi::ReleaseStatus>>;
 using ValueHandle = std::unique_ptr<::OrtValue, Releaser<&OrtApi::ReleaseValue>>;
 using SessionHandle = std::unique_ptr<::OrtSession, Releaser<&OrtApi::ReleaseSession>>;
 using SessionOptionsHandle =

@@ -1,3 +1,7 @@
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <ortdl/device_run.h>
 #include <ortdl/session.h>
 
 #include <algorithm>
@@ -9,7 +13,22 @@ namespace {
 template <typename T>
 using Small = c10::SmallVector<T, 8>;
 
-SessionHandle load(const SessionConfig& config, const OrtSessionOptions* options) {
+// The current device of a type, for a guard that leaves it as it is.
+std::optional<at::Device> current_of(std::optional<at::DeviceType> type) {
+  return type.has_value() ? std::optional(c10::impl::VirtualGuardImpl(*type).getDevice())
+                          : std::nullopt;
+}
+
+SessionHandle load(const SessionConfig& config, const OrtSessionOptions* options,
+                   const ProviderUse& use) {
+  const c10::OptionalDeviceGuard found(current_of(plugin_accelerator()));
+  // A provider waits for its accelerator, may change the current device, and allocates where its
+  // work will be.
+  if (use.device.has_value()) {
+    require_no_capture(current_stream(*use.device));
+  }
+  const c10::OptionalDeviceGuard device(use.device);
+  const c10::OptionalStreamGuard stream(use.stream);
   OrtSession* session = nullptr;
   check_status(config.model.defined()
                    ? api().CreateSessionFromArray(environment(), config.model.const_data_ptr(),
@@ -18,10 +37,30 @@ SessionHandle load(const SessionConfig& config, const OrtSessionOptions* options
   return SessionHandle(session);
 }
 
-SessionOptionsHandle complete_options(const SessionConfig& config) {
-  SessionOptionsHandle options = config.make_options();
-  config.append_providers(options.get());
-  return options;
+std::vector<const OrtEpDevice*> read_ep_devices(const OrtSession* session, size_t inputs) {
+  std::vector<const OrtEpDevice*> devices(inputs, nullptr);
+  if (inputs > 0) {
+    check_status(api().SessionGetEpDeviceForInputs(session, devices.data(), inputs));
+  }
+  return devices;
+}
+
+// The accelerator that a session with these inputs and outputs works on, if any.
+std::optional<at::Device> accelerator_of(const std::vector<Node>& inputs,
+                                         const std::vector<Node>& outputs) {
+  std::optional<at::Device> found;
+  for (const std::vector<Node>* nodes : {&inputs, &outputs}) {
+    for (const Node& node : *nodes) {
+      if (node.device.is_cpu()) {
+        continue;
+      }
+      TORCH_CHECK_VALUE(!found.has_value() || *found == node.device,
+                        "the session works on two accelerators, ", *found, " and ", node.device,
+                        ": make one session for each");
+      found = node.device;
+    }
+  }
+  return found;
 }
 
 size_t index_of(const std::vector<Node>& nodes, std::string_view name, const char* what) {
@@ -33,52 +72,148 @@ size_t index_of(const std::vector<Node>& nodes, std::string_view name, const cha
 
 }  // namespace
 
-Session::Session(const SessionConfig& config) : Session(config, complete_options(config)) {}
+Session::Session(const SessionConfig& config) : Session(config, config.make_options()) {}
 
-Session::Session(SessionConfig config, SessionOptionsHandle options)
+Session::Session(const SessionConfig& config, const SessionOptionsHandle& options)
+    : Session(append_providers(options.get(), config.providers, config.runs_in_parallel()), config,
+              options) {}
+
+Session::Session(const ProviderUse& use, SessionConfig config, const SessionOptionsHandle& options)
     : config_(std::move(config)),
-      handle_(load(config_, options.get())),
+      handle_(load(config_, options.get(), use)),
       inputs_(read_inputs(handle_.get())),
       outputs_(read_outputs(handle_.get())),
-      all_outputs_(outputs_.size()) {
+      all_outputs_(outputs_.size()),
+      ep_devices_(read_ep_devices(handle_.get(), inputs_.size())),
+      restored_(plugin_accelerator()),
+      moves_inputs_(config_.moves_inputs()),
+      torch_memory_(use.torch_memory && !config_.shares_allocators()) {
   std::ranges::transform(inputs_, std::back_inserter(input_names_),
                          [](const Node& node) { return node.name.c_str(); });
   std::iota(all_outputs_.begin(), all_outputs_.end(), size_t{0});
+  const std::optional<at::Device> accelerator = accelerator_of(inputs_, outputs_);
+  TORCH_CHECK(!use.device.has_value() || accelerator.has_value(), "the execution provider '",
+              use.name,
+              "' was asked for, and ONNX Runtime gave it no part "
+              "of the model that begins or ends on ",
+              *use.device, ": leave it out to run the model on the CPU");
+  if (accelerator.has_value()) {
+    require_usable(*accelerator);
+    lanes_ = make_lanes(*accelerator, use.stream);
+  }
+}
+
+Session::~Session() {
+  if (lanes_ != nullptr) {
+    lanes_->wait();  // its memory goes now
+  }
 }
 
 std::vector<at::Tensor> Session::run(at::TensorList inputs) const {
   TORCH_CHECK_VALUE(inputs.size() == inputs_.size(), "the model takes ", inputs_.size(),
                     " inputs, but ", inputs.size(), " were given. ", expected_inputs(inputs_));
-  Feeds feeds(inputs_);
+  Feeds given = feeds();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    feeds.set(i, inputs[i]);
+    given.set(i, inputs[i]);
   }
-  return run(feeds, all_outputs_);
+  return run(given, all_outputs_);
 }
 
 std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> outputs) const {
-  Small<const char*> names;
-  for (const size_t index : outputs) {
-    check_output(index);
-    names.push_back(outputs_[index].name.c_str());
-  }
-  Small<::OrtValue*> raw(outputs.size(), nullptr);
-  OrtStatus* status = api().Run(handle_.get(), nullptr, input_names_.data(), feeds.values(),
-                                input_names_.size(), names.data(), names.size(), raw.data());
-  Small<ValueHandle> owned(raw.begin(), raw.end());
-  check_status(status);
-
+  std::ranges::for_each(outputs, [this](size_t index) { check_output(index); });
+  const std::vector<ValuePtr> values =
+      lanes_ == nullptr ? run_on_cpu(feeds, outputs) : run_on_accelerator(feeds, outputs);
   std::vector<at::Tensor> results;
-  results.reserve(owned.size());
-  for (size_t i = 0; i < owned.size(); ++i) {
-    const auto value = c10::make_intrusive<Value>(std::move(owned[i]));
+  results.reserve(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
     // An output asked for twice is one piece of memory.
     const auto before = outputs.slice(0, i);
     const bool shared =
-        feeds.overlaps(value->data()) || std::ranges::find(before, outputs[i]) != before.end();
-    results.push_back(value->to_tensor(shared ? Copy::kAlways : Copy::kNever));
+        feeds.overlaps(values[i]->data()) || std::ranges::find(before, outputs[i]) != before.end();
+    results.push_back(values[i]->to_tensor(shared ? Copy::kAlways : Copy::kNever));
   }
   return results;
+}
+
+std::vector<ValuePtr> Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs) const {
+  Small<const char*> names;
+  for (const size_t index : outputs) {
+    names.push_back(outputs_[index].name.c_str());
+  }
+  const c10::OptionalDeviceGuard found(current_of(restored_));
+  Small<::OrtValue*> raw(outputs.size(), nullptr);
+  StatusHandle failed(api().Run(handle_.get(), nullptr, input_names_.data(), feeds.values(),
+                                input_names_.size(), names.data(), names.size(), raw.data()));
+  Small<ValueHandle> owned(raw.begin(), raw.end());
+  check_status(failed.release());
+  std::vector<ValuePtr> values;
+  values.reserve(owned.size());
+  for (ValueHandle& output : owned) {
+    values.push_back(c10::make_intrusive<Value>(std::move(output)));
+  }
+  return values;
+}
+
+std::vector<ValuePtr> Session::run_on_accelerator(const Feeds& feeds,
+                                                  at::ArrayRef<size_t> outputs) const {
+  // A binding gives each output once.
+  std::vector<const Node*> wanted;
+  std::vector<size_t> places;
+  for (const size_t index : outputs) {
+    const auto known = std::ranges::find(wanted, &outputs_[index]);
+    places.push_back(static_cast<size_t>(known - wanted.begin()));
+    if (known == wanted.end()) {
+      wanted.push_back(&outputs_[index]);
+    }
+  }
+  const std::vector<ValuePtr> made =
+      run_on_device(handle_.get(), lanes_, inputs_, feeds, wanted, torch_memory_);
+  std::vector<ValuePtr> values;
+  std::ranges::transform(places, std::back_inserter(values),
+                         [&made](size_t place) { return made[place]; });
+  return values;
+}
+
+std::shared_ptr<Lanes> Session::make_lanes(at::Device accelerator,
+                                           std::optional<c10::Stream> fixed) const {
+  const OrtEpDevice* plugin = fixed.has_value() ? nullptr : stream_maker(accelerator);
+  std::shared_ptr<Lanes> lanes =
+      plugin == nullptr ? nullptr : Lanes::of_plugin(accelerator, plugin);
+  return lanes != nullptr ? lanes : std::make_shared<Lanes>(accelerator, fixed);
+}
+
+const OrtEpDevice* Session::stream_maker(at::Device accelerator) const {
+  // A session that runs its nodes in parallel ignores the stream of a run.
+  if (set_sync_stream() == nullptr || config_.runs_in_parallel()) {
+    return nullptr;
+  }
+  const auto known = std::ranges::find_if(
+      ep_devices_, [](const OrtEpDevice* device) { return device != nullptr; });
+  // The session names the first device of its provider, whichever it works on.
+  return known == ep_devices_.end() ? nullptr
+                                    : find_ep_device(api().EpDevice_EpName(*known), accelerator);
+}
+
+std::vector<std::string> Session::providers() const {
+  std::vector<std::string> names;
+  const auto add = [&names](const std::string& name) {
+    if (name != kCpuProvider && std::ranges::find(names, name) == names.end()) {
+      names.push_back(name);
+    }
+  };
+  for (const Provider& provider : config_.providers) {
+    if (provider.name == kCpuProvider) {
+      break;  // what is asked for after it is never used
+    }
+    add(provider.name);
+  }
+  for (const OrtEpDevice* device : ep_devices_) {
+    if (device != nullptr) {
+      add(api().EpDevice_EpName(device));
+    }
+  }
+  names.emplace_back(kCpuProvider);
+  return names;
 }
 
 size_t Session::input_index(std::string_view name) const {

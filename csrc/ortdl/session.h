@@ -3,11 +3,14 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ortdl/feeds.h>
+#include <ortdl/lane.h>
 #include <ortdl/live.h>
 #include <ortdl/node.h>
 #include <ortdl/session_config.h>
 #include <ortdl/value.h>
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,19 +21,31 @@ namespace ortdl {
 /// A loaded ONNX model, as C++, TorchScript (`torch.classes.ortdl.InferenceSession`) and Python
 /// hold it. Immutable: any number of threads may run it at once, and no lock of this library is
 /// held while ONNX Runtime works. Tensors that it gave outlive it.
+///
+/// Where its providers work on an accelerator, inputs are read and outputs left there, in the order
+/// of PyTorch's current stream: see `run_on_device`.
 class Session final : public torch::CustomClassHolder {
  public:
   /// Load the model that `config` describes, with options made from it.
   /// \throws OrtError if ONNX Runtime refuses the model.
-  /// \throws c10::ValueError if a provider is not offered.
+  /// \throws c10::ValueError if a provider is not offered, or PyTorch lacks its device.
+  /// \throws c10::Error if the first provider works on an accelerator and got no part of the model
+  ///   whose inputs or outputs are there: ONNX Runtime would run it elsewhere and not say so.
   explicit Session(const SessionConfig& config);
-  /// As above, but with `options` (those that a caller of onnxruntime set up); `config` then
-  /// describes them, for saving.
-  Session(SessionConfig config, SessionOptionsHandle options);
+  /// As above, but with `options` (those that a caller of onnxruntime set up, without the providers
+  /// of `config`); `config` then describes them, for saving.
+  Session(const SessionConfig& config, const SessionOptionsHandle& options);
+  Session(const Session&) = delete;
+  Session(Session&&) = delete;
+  Session& operator=(const Session&) = delete;
+  Session& operator=(Session&&) = delete;
+  /// Waits for an accelerator that still works for it.
+  ~Session() override;
 
   /// Run the model. `inputs` are its inputs in its order; the result is its outputs in its order.
   ///
-  /// Contiguous inputs are read in place, others from a contiguous copy. Outputs own their memory,
+  /// Contiguous inputs are read in place, others from a contiguous copy. They must be on the device
+  /// where the session wants them, unless its config has `kMoveInputs`. Outputs own their memory,
   /// which is never that of an input.
   /// \throws c10::ValueError for a wrong number of inputs, rank, size or device.
   /// \throws c10::TypeError for a wrong dtype, or if an output is no tensor.
@@ -44,6 +59,10 @@ class Session final : public torch::CustomClassHolder {
 
   [[nodiscard]] const std::vector<Node>& inputs() const noexcept { return inputs_; }
   [[nodiscard]] const std::vector<Node>& outputs() const noexcept { return outputs_; }
+  /// Empty feeds for one run.
+  [[nodiscard]] Feeds feeds() const { return Feeds(inputs_, moves_inputs_); }
+  /// The names of its providers, preferred first; the CPU's is always last.
+  [[nodiscard]] std::vector<std::string> providers() const;
   /// The index of every output, for `run`.
   [[nodiscard]] at::ArrayRef<size_t> all_outputs() const noexcept { return all_outputs_; }
   [[nodiscard]] const SessionConfig& config() const noexcept { return config_; }
@@ -54,7 +73,16 @@ class Session final : public torch::CustomClassHolder {
   [[nodiscard]] size_t output_index(std::string_view name) const;
 
  private:
+  Session(const ProviderUse& use, SessionConfig config, const SessionOptionsHandle& options);
   void check_output(size_t index) const;
+  [[nodiscard]] std::shared_ptr<Lanes> make_lanes(at::Device accelerator,
+                                                  std::optional<c10::Stream> fixed) const;
+  // What can make a stream for each run, or null.
+  [[nodiscard]] const OrtEpDevice* stream_maker(at::Device accelerator) const;
+  [[nodiscard]] std::vector<ValuePtr> run_on_cpu(const Feeds& feeds,
+                                                 at::ArrayRef<size_t> outputs) const;
+  [[nodiscard]] std::vector<ValuePtr> run_on_accelerator(const Feeds& feeds,
+                                                         at::ArrayRef<size_t> outputs) const;
 
   detail::Counted<detail::Kind::kSession> counted_;
   SessionConfig config_;
@@ -63,6 +91,11 @@ class Session final : public torch::CustomClassHolder {
   std::vector<Node> outputs_;
   std::vector<const char*> input_names_;  // into inputs_
   std::vector<size_t> all_outputs_;
+  std::vector<const OrtEpDevice*> ep_devices_;  // of each input, or null
+  std::optional<at::DeviceType> restored_;      // whose current device a run may change
+  bool moves_inputs_;
+  bool torch_memory_;
+  std::shared_ptr<Lanes> lanes_;  // null on the CPU
 };
 
 using SessionPtr = c10::intrusive_ptr<Session>;

@@ -1,16 +1,12 @@
 #include <ATen/ops/empty.h>
-#include <c10/util/StringUtil.h>
 #include <ortdl/session_config.h>
 
-#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 
 namespace ortdl {
 namespace {
-
-constexpr const char* kCpuProvider = "CPUExecutionProvider";
 
 int to_int(const std::string& name, const std::string& text) {
   int number = 0;
@@ -59,6 +55,21 @@ OrtStatus* set_property(OrtSessionOptions* options, const std::string& name,
   TORCH_CHECK_VALUE(false, "no session option has the name '", name, "'");
 }
 
+bool has(const StringDict& dict, const std::string& key, const std::string& value) {
+  return dict.contains(key) && dict.at(key) == value;
+}
+
+// Another process has nothing at the addresses among them.
+StringDict portable(const StringDict& options) {
+  StringDict kept;
+  for (const auto& option : options) {
+    if (option.key() != "user_compute_stream" && !option.key().starts_with("gpu_external_")) {
+      kept.insert(option.key(), option.value());
+    }
+  }
+  return kept;
+}
+
 at::Tensor read_file(const std::string& path) {
   std::error_code unreadable;
   std::ifstream file(path, std::ios::binary);
@@ -74,6 +85,16 @@ at::Tensor read_file(const std::string& path) {
 
 }  // namespace
 
+bool SessionConfig::moves_inputs() const { return has(entries, kMoveInputs, "1"); }
+
+bool SessionConfig::runs_in_parallel() const {
+  return has(properties, "execution_mode", std::to_string(ORT_PARALLEL));
+}
+
+bool SessionConfig::shares_allocators() const {
+  return has(entries, "session.use_env_allocators", "1");
+}
+
 SessionOptionsHandle SessionConfig::make_options() const {
   OrtSessionOptions* created = nullptr;
   check_status(api().CreateSessionOptions(&created));
@@ -87,34 +108,11 @@ SessionOptionsHandle SessionConfig::make_options() const {
   return options;
 }
 
-void SessionConfig::append_providers(OrtSessionOptions* options) const {
-  const std::vector<std::string> offered = available_providers();
-  for (const Provider& provider : providers) {
-    TORCH_CHECK_VALUE(std::ranges::find(offered, provider.name) != offered.end(),
-                      "the execution provider '", provider.name,
-                      "' was asked for, but this ONNX Runtime (", runtime_version(),
-                      ") offers only ", c10::Join(", ", offered));
-  }
-  for (const Provider& provider : providers) {
-    if (provider.name == kCpuProvider) {
-      return;  // every session has it as the last one, so what is asked for after it is never used
-    }
-    std::vector<const char*> keys;
-    std::vector<const char*> values;
-    for (const auto& option : provider.options) {
-      keys.push_back(option.key().c_str());
-      values.push_back(option.value().c_str());
-    }
-    check_status(api().SessionOptionsAppendExecutionProvider(
-        options, provider.name.c_str(), keys.data(), values.data(), keys.size()));
-  }
-}
-
 SessionState SessionConfig::state() const {
   std::vector<std::tuple<std::string, StringDict>> saved;
   saved.reserve(providers.size());
   for (const Provider& provider : providers) {
-    saved.emplace_back(provider.name, provider.options.copy());
+    saved.emplace_back(provider.name, portable(provider.options));
   }
   return {kStateVersion, model.defined() ? model.clone() : read_file(path), properties.copy(),
           entries.copy(), saved};
@@ -152,15 +150,6 @@ StringDict config_entries(const OrtSessionOptions* options) {
     entries.insert(keys[i], values[i]);
   }
   return entries;
-}
-
-std::vector<std::string> available_providers() {
-  char** names = nullptr;
-  int count = 0;
-  check_status(api().GetAvailableProviders(&names, &count));
-  std::vector<std::string> providers(names, names + count);
-  check_status(api().ReleaseAvailableProviders(names, count));
-  return providers;
 }
 
 }  // namespace ortdl

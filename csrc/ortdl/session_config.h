@@ -1,8 +1,7 @@
 #pragma once
 
-#include <ATen/core/Dict.h>
 #include <ATen/core/Tensor.h>
-#include <ortdl/runtime.h>
+#include <ortdl/providers.h>
 
 #include <cstdint>
 #include <string>
@@ -13,14 +12,6 @@
 /// What makes a session: its model, options and providers, and the form in which that is saved.
 namespace ortdl {
 
-using StringDict = c10::Dict<std::string, std::string>;
-
-/// An execution provider and its options, as onnxruntime names them.
-struct Provider {
-  std::string name;
-  StringDict options;
-};
-
 /// The saved form: version, model, properties, config entries, providers.
 using SessionState = std::tuple<int64_t, at::Tensor, StringDict, StringDict,
                                 std::vector<std::tuple<std::string, StringDict>>>;
@@ -29,6 +20,9 @@ using SessionState = std::tuple<int64_t, at::Tensor, StringDict, StringDict,
 struct SessionConfig {
   /// The number that `state()` begins with; another one is refused on load.
   static constexpr int64_t kStateVersion = 1;
+
+  /// The config entry that lets a session copy inputs to where it wants them, if it is "1".
+  static constexpr const char* kMoveInputs = "ortdl.move_inputs";
 
   /// The model as a flat uint8 tensor; undefined when `path` names it.
   at::Tensor model = {};
@@ -41,14 +35,18 @@ struct SessionConfig {
   /// In order of preference; the CPU provider is always last.
   std::vector<Provider> providers = {};
 
+  [[nodiscard]] bool moves_inputs() const;
+  /// Whether nodes run in parallel (the property `execution_mode`).
+  [[nodiscard]] bool runs_in_parallel() const;
+  /// Whether the session uses the environment's allocators instead of its providers'.
+  [[nodiscard]] bool shares_allocators() const;
+
   /// New options from `properties` and `entries`; providers are not in them yet.
   /// \throws c10::ValueError for a property that is unknown or no number where one is due.
   [[nodiscard]] SessionOptionsHandle make_options() const;
-  /// Let sessions made from `options` run on `providers`.
-  /// \throws c10::ValueError if the runtime does not offer one, listing those it does.
-  void append_providers(OrtSessionOptions* options) const;
 
-  /// The saved form. A model that came from a file is read again, so it is saved whole.
+  /// The saved form. A model that came from a file is read again, so it is saved whole. Options of
+  /// providers that are addresses in this process are left out.
   /// \throws c10::Error if the file is gone.
   [[nodiscard]] SessionState state() const;
   /// The configuration that `state()` saved.
@@ -58,8 +56,5 @@ struct SessionConfig {
 
 /// The config entries that were added to `options`.
 [[nodiscard]] StringDict config_entries(const OrtSessionOptions* options);
-
-/// The execution providers that the runtime in use offers.
-[[nodiscard]] std::vector<std::string> available_providers();
 
 }  // namespace ortdl

@@ -108,9 +108,9 @@ at::Tensor dense_copy(const at::Tensor& tensor) {
 namespace detail {
 
 bool is_shareable(const at::Tensor& tensor) {
-  return tensor.defined() && !tensor.key_set().has_any(kIndirect) && tensor.device().is_cpu() &&
-         !needs_grad(tensor) && tensor.is_contiguous() && has_all_bytes(tensor) &&
-         is_aligned(tensor);
+  return tensor.defined() && !tensor.key_set().has_any(kIndirect) &&
+         holds_values(tensor.device()) && !needs_grad(tensor) && tensor.is_contiguous() &&
+         has_all_bytes(tensor) && is_aligned(tensor);
 }
 
 at::Tensor make_shareable(const at::Tensor& tensor, Copy copy) {
@@ -120,9 +120,7 @@ at::Tensor make_shareable(const at::Tensor& tensor, Copy copy) {
   TORCH_CHECK_BUFFER(!needs_grad(tensor),
                      "the tensor requires grad, and ONNX Runtime would compute without gradients: "
                      "use tensor.detach(), or convert under torch.no_grad()");
-  TORCH_CHECK_VALUE(tensor.device().is_cpu(), "a tensor on ", tensor.device(),
-                    " was given, and this version of ortdl_torch exchanges CPU memory only: move "
-                    "it with tensor.cpu() first");
+  static_cast<void>(memory_info(tensor.device()));
   require_all_bytes(tensor);
   const bool lazy = tensor.is_neg() || tensor.is_conj() || tensor._is_zerotensor();
   TORCH_CHECK_BUFFER(!lazy || copy != Copy::kNever,

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/core/TensorOptions.h>
 #include <ortdl/memory.h>
 #include <ortdl/shareable.h>
 #include <ortdl/type_string.h>
@@ -15,17 +16,51 @@ c10::VariableVersion version_of(const at::Tensor& tensor) {
                                : tensor.unsafeGetTensorImpl()->version_counter();
 }
 
+at::Tensor bytes_at(const void* data, size_t count, at::Device device) {
+  // A source, which is never written to.
+  return at::for_blob(const_cast<void*>(data), {static_cast<int64_t>(count)})
+      .options(at::TensorOptions(at::kByte).device(device))
+      .target_device(device)
+      .make_tensor();
+}
+
+// Copies between devices make the host wait for all that has to do with either.
+void require_host_wait(const Value& value, at::Device other) {
+  for (const at::Device device : {value.device(), other}) {
+    if (!device.is_cpu()) {
+      require_no_capture(current_stream(device));
+    }
+  }
+  if (const auto home = value.stream(); home.has_value()) {
+    require_no_capture(*home);
+  }
+}
+
+bool overlap(const void* one, const void* other, size_t bytes) noexcept {
+  const auto a = reinterpret_cast<uintptr_t>(one);
+  const auto b = reinterpret_cast<uintptr_t>(other);
+  return a < b + bytes && b < a + bytes;
+}
+
 }  // namespace
 
-Value::Value(ValueHandle handle) : handle_(std::move(handle)), version_(0) {
+Value::Value(ValueHandle handle, std::optional<c10::Stream> home,
+             std::shared_ptr<const Reuser> reuser)
+    : handle_(std::move(handle)), version_(0) {
   check_status(api().GetValueType(handle_.get(), &kind_));
   if (is_tensor()) {
     read_tensor();
   }
+  if (!device_.is_cpu()) {
+    use_ = std::make_unique<StreamUse>(home.has_value() ? *home : current_stream(device_),
+                                       c10::Storage(), std::move(reuser));
+  }
 }
 
-Value::Value(ValueHandle handle, const Layout& layout, c10::VariableVersion version)
+Value::Value(ValueHandle handle, const Layout& layout, std::unique_ptr<StreamUse> use,
+             c10::VariableVersion version)
     : handle_(std::move(handle)),
+      use_(std::move(use)),
       type_(layout.type),
       data_(layout.data),
       device_(layout.device),
@@ -55,6 +90,7 @@ void Value::read_tensor() {
 
 ValuePtr Value::share(const at::Tensor& tensor, const ElementType& type, at::IntArrayRef sizes) {
   const c10::Storage& storage = tensor.storage();
+  std::unique_ptr<StreamUse> use = StreamUse::on(tensor.device(), storage);
   // From here on no other thread can free the memory; one may have done so just before.
   storage.unsafeGetStorageImpl()->set_resizable(false);
   TORCH_CHECK_BUFFER(tensor.nbytes() == 0 || tensor.nbytes() <= storage.nbytes(),
@@ -63,7 +99,7 @@ ValuePtr Value::share(const at::Tensor& tensor, const ElementType& type, at::Int
   void* data = tensor.mutable_data_ptr();
   const Layout layout{.type = &type, .data = data, .device = tensor.device(), .sizes = sizes};
   ValueHandle handle = make_owning(storage, layout, tensor.nbytes());
-  return c10::make_intrusive<Value>(std::move(handle), layout, version_of(tensor));
+  return c10::make_intrusive<Value>(std::move(handle), layout, std::move(use), version_of(tensor));
 }
 
 ValuePtr Value::from_tensor(const at::Tensor& tensor, Copy copy) {
@@ -86,6 +122,9 @@ ValuePtr Value::from_packed(const at::Tensor& bytes, const ElementType& type,
                    "from_packed takes a tensor of dtype torch.uint8");
   TORCH_CHECK_VALUE(bytes.dim() == 1, "from_packed takes a flat tensor, not one of shape ",
                     bytes.sizes(), ": use tensor.flatten()");
+  TORCH_CHECK_VALUE(bytes.is_contiguous(),
+                    "the bytes are not contiguous, and from_packed shares memory: use "
+                    "tensor.contiguous()");
   const int64_t count = checked_numel(shape);
   TORCH_CHECK_VALUE(static_cast<size_t>(bytes.numel()) == type.bytes(count), "a ", type.name,
                     " value of shape ", shape, " takes ", type.bytes(count), " bytes, but ",
@@ -127,11 +166,19 @@ at::Tensor Value::packed() const {
   return bytes();
 }
 
-ValuePtr Value::clone() const {
-  const at::Tensor copy = bytes().clone();
-  void* data = copy.numel() == 0 ? nullptr : copy.mutable_data_ptr();
-  const Layout layout{.type = type_, .data = data, .device = device_, .sizes = sizes_};
-  return c10::make_intrusive<Value>(make_owning(copy.storage(), layout, copy.nbytes()), layout);
+ValuePtr Value::of_bytes(const at::Tensor& bytes, Layout layout) {
+  layout.data = bytes.numel() == 0 ? nullptr : bytes.mutable_data_ptr();
+  return c10::make_intrusive<Value>(make_owning(bytes.storage(), layout, bytes.nbytes()), layout,
+                                    StreamUse::on(layout.device, bytes.storage()));
+}
+
+ValuePtr Value::to(at::Device device) const {
+  require_usable(device);
+  if (device != device_) {
+    require_host_wait(*this, device);
+  }
+  const at::Tensor copy = bytes().to(device, at::kByte, /*non_blocking=*/false, /*copy=*/true);
+  return of_bytes(copy, {.type = type_, .data = nullptr, .device = device, .sizes = sizes_});
 }
 
 ValuePtr Value::reinterpreted(const ElementType& type) const {
@@ -139,26 +186,42 @@ ValuePtr Value::reinterpreted(const ElementType& type) const {
                    " cannot be read as ", type.name, ", whose elements have another width");
   const Layout layout{
       .type = &type, .data = data_, .device = device_, .sizes = sizes_, .read_only = read_only_};
-  return c10::make_intrusive<Value>(make_owning(bytes().storage(), layout, nbytes()), layout,
-                                    version_);
+  const c10::Storage storage = bytes().storage();
+  return c10::make_intrusive<Value>(
+      make_owning(storage, layout, nbytes()), layout,
+      use_ == nullptr ? nullptr : std::make_unique<StreamUse>(use_->home(), storage), version_);
 }
 
 at::Tensor Value::bytes() const { return view({static_cast<int64_t>(nbytes())}, at::kByte); }
 
-at::Tensor Value::view(at::IntArrayRef sizes, at::ScalarType scalar) const {
+c10::Storage Value::storage() const {
+  // A tensor over PyTorch's own memory can tell the allocator who uses it.
+  if (use_ != nullptr && use_->storage() && nbytes() > 0) {
+    return use_->storage();
+  }
   // The elements are never const: only the value's description is.
   auto self = ValuePtr::unsafe_reclaim_from_nonowning(const_cast<Value*>(this));
   const auto release = [](void* value) {
     const auto last = ValuePtr::reclaim(static_cast<Value*>(value));
   };
   c10::DataPtr data(data_, self.release(), release, device_);
-  c10::Storage storage(c10::Storage::use_byte_size_t{}, nbytes(), std::move(data), nullptr,
-                       /*resizable=*/false);
+  return {c10::Storage::use_byte_size_t{}, nbytes(), std::move(data), nullptr,
+          /*resizable=*/false};
+}
+
+at::Tensor Value::view(at::IntArrayRef sizes, at::ScalarType scalar) const {
+  if (use_ != nullptr) {
+    use_->order_before(current_stream(device_));
+  }
+  c10::Storage memory = storage();
+  const auto offset =
+      static_cast<const std::byte*>(data_) - static_cast<const std::byte*>(memory.data());
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      std::move(memory), c10::DispatchKeySet(c10::computeDispatchKey(scalar, {}, device_)),
       c10::scalarTypeToTypeMeta(scalar));
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   impl->set_sizes_contiguous(sizes);
+  impl->set_storage_offset(offset / static_cast<int64_t>(c10::elementSize(scalar)));
   if (!tensor.is_inference()) {
     impl->set_version_counter(version_);
   }
@@ -200,6 +263,16 @@ void* Value::data() const {
   return data_;
 }
 
+std::optional<c10::Stream> Value::stream() const noexcept {
+  return use_ == nullptr ? std::nullopt : std::optional(use_->home());
+}
+
+void Value::order_before(c10::Stream reader) const {
+  if (use_ != nullptr) {
+    use_->order_before(reader);
+  }
+}
+
 size_t Value::nbytes() const { return type().bytes(c10::multiply_integers(sizes_)); }
 
 std::string Value::type_string() const {
@@ -208,25 +281,53 @@ std::string Value::type_string() const {
   return ortdl::type_string(TypeInfoHandle(info).get());
 }
 
-void Value::update(const void* source, const ElementType& type, at::IntArrayRef sizes) {
+void Value::require_writable(const ElementType& type, at::IntArrayRef sizes) const {
   TORCH_CHECK_BUFFER(!read_only_, "the value is read-only: nothing can be copied into it");
   TORCH_CHECK_TYPE(&type == &this->type(), "cannot copy a tensor(", type.name, ") into a ",
                    type_string());
   TORCH_CHECK_VALUE(sizes == sizes_, "cannot copy a value of shape ", sizes, " into one of shape ",
                     at::IntArrayRef(sizes_));
-  if (nbytes() > 0) {
+}
+
+void Value::write(const void* source, at::Device device) {
+  if (nbytes() == 0) {
+    return bump_version();
+  }
+  if (device_.is_cpu() && device.is_cpu()) {
     std::memmove(data_, source, nbytes());  // the two may overlap
+    return bump_version();
+  }
+  if (device != device_) {
+    require_host_wait(*this, device);
+  }
+  at::Tensor from = bytes_at(source, nbytes(), device);
+  if (device == device_ && overlap(data_, source, nbytes())) {
+    from = from.clone();
+  }
+  bytes().copy_(from);  // on the current stream, which waits for the elements
+  if (use_ != nullptr) {
+    order(current_stream(device_), use_->home());
   }
   bump_version();
 }
 
-void Value::update(const Value& source) { update(source.data(), source.type(), source.sizes()); }
+void Value::update(const Value& source) {
+  require_writable(source.type(), source.sizes());
+  if (source.use_ != nullptr) {
+    if (source.device_ != device_) {
+      require_host_wait(source, device_);
+    }
+    source.order_before(current_stream(source.device_));
+  }
+  write(source.data(), source.device());
+}
 
 void Value::update(const at::Tensor& source) {
   at::Tensor copied;
   const at::Tensor& dense = shareable(source, Copy::kIfNeeded, copied);
   const ElementType& type = element_type(dense.scalar_type());
-  update(dense.const_data_ptr(), type, logical_sizes(dense.sizes(), type));
+  require_writable(type, logical_sizes(dense.sizes(), type));
+  write(dense.const_data_ptr(), dense.device());
 }
 
 void Value::bump_version() const { c10::VariableVersion(version_).bump(); }

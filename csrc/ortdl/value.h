@@ -8,8 +8,10 @@
 #include <ortdl/live.h>
 #include <ortdl/owner.h>
 #include <ortdl/runtime.h>
+#include <ortdl/stream_use.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -37,12 +39,19 @@ enum class Copy : uint8_t {
 /// The OrtValue owns the memory it points to: a tensor's storage lives until both the value and
 /// everything made from it are gone, whichever goes last. Immutable but for the elements; safe to
 /// read from any thread and to release on any thread, without Python's GIL.
+///
+/// A value on an accelerator remembers the stream that its elements depend on: the one that was
+/// current when it was made. Whoever reads them on another stream is ordered after it by an event.
 class Value final : public torch::CustomClassHolder {
  public:
-  /// Take over an OrtValue of any kind, such as an output of ONNX Runtime.
-  explicit Value(ValueHandle handle);
+  /// Take over an OrtValue of any kind, such as an output of ONNX Runtime. On an accelerator its
+  /// elements depend on `home`, or on the stream that is current now, and `reuser` gets the memory
+  /// back.
+  explicit Value(ValueHandle handle, std::optional<c10::Stream> home = std::nullopt,
+                 std::shared_ptr<const Reuser> reuser = nullptr);
   /// Take over an OrtValue of a tensor that `layout` describes; `version` counts writes to it.
-  Value(ValueHandle handle, const Layout& layout,
+  /// `use` is given for device memory only.
+  Value(ValueHandle handle, const Layout& layout, std::unique_ptr<StreamUse> use = nullptr,
         c10::VariableVersion version = c10::VariableVersion(0));
   Value(const Value&) = delete;
   Value(Value&&) = delete;
@@ -83,9 +92,16 @@ class Value final : public torch::CustomClassHolder {
   /// \throws c10::BufferError if it is read-only.
   [[nodiscard]] at::Tensor packed() const;
 
-  /// A value of the same elements in memory of its own, for every type of tensor.
-  /// \throws c10::TypeError if the value is no tensor.
-  [[nodiscard]] c10::intrusive_ptr<Value> clone() const;
+  /// A value of `layout`'s type, sizes and device that takes over the memory of `bytes`, a flat
+  /// uint8 tensor that nobody else uses.
+  [[nodiscard]] static c10::intrusive_ptr<Value> of_bytes(const at::Tensor& bytes, Layout layout);
+
+  /// The same elements in memory of their own on `device`, for every type of tensor. Copying from
+  /// or to the CPU makes the host wait for an accelerator.
+  /// \throws c10::TypeError if the value is no tensor, c10::ValueError if `device` is not usable,
+  ///   c10::Error if the host would have to wait while the current stream is being captured.
+  [[nodiscard]] c10::intrusive_ptr<Value> to(at::Device device) const;
+  [[nodiscard]] c10::intrusive_ptr<Value> clone() const { return to(device()); }
 
   /// A value of type `type` over the same memory, which it keeps alive.
   /// \throws c10::TypeError unless both types have the same width.
@@ -115,8 +131,16 @@ class Value final : public torch::CustomClassHolder {
   /// The type as onnxruntime spells it, such as "tensor(float)".
   [[nodiscard]] std::string type_string() const;
 
-  /// Copy the elements of `source`, which may overlap, into this value's memory, and say so to
-  /// autograd. \throws c10::BufferError if this value is read-only, c10::TypeError for another
+  /// The stream whose work the elements depend on; nothing on the CPU.
+  [[nodiscard]] std::optional<c10::Stream> stream() const noexcept;
+  /// Let `reader`, a stream of the value's accelerator, wait until the elements are there, and let
+  /// the memory not be reused before the work that follows on it is done. On the CPU, nothing.
+  /// \throws c10::Error as `order` does, under graph capture above all.
+  void order_before(c10::Stream reader) const;
+
+  /// Copy the elements of `source`, which may overlap or be on another device, into this value's
+  /// memory, and say so to autograd. \throws c10::BufferError if this value is read-only,
+  /// c10::TypeError for another
   ///   element type, c10::ValueError for another shape.
   void update(const Value& source);
   /// As above, from a tensor of any layout. \throws also as `from_tensor` does.
@@ -132,13 +156,16 @@ class Value final : public torch::CustomClassHolder {
  private:
   static c10::intrusive_ptr<Value> share(const at::Tensor& tensor, const ElementType& type,
                                          at::IntArrayRef sizes);
-  void update(const void* source, const ElementType& type, at::IntArrayRef sizes);
+  void require_writable(const ElementType& type, at::IntArrayRef sizes) const;
+  void write(const void* source, at::Device device);
   void require_tensor() const;
   void read_tensor();
+  [[nodiscard]] c10::Storage storage() const;
   [[nodiscard]] at::Tensor view(at::IntArrayRef sizes, at::ScalarType scalar) const;
 
   detail::Counted<detail::Kind::kValue> counted_;
   ValueHandle handle_;
+  std::unique_ptr<StreamUse> use_;  // null on the CPU
   // What ONNX Runtime would answer about the value, asked once: it cannot change.
   const ElementType* type_ = nullptr;
   void* data_ = nullptr;

@@ -2,6 +2,8 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <utility>
+
 namespace ortdl::python {
 namespace {
 
@@ -53,6 +55,12 @@ void mark_used(PyObject* capsule, const char* name) {
   }
 }
 
+void require_move_allowed(at::Device from, const Delivery& delivery) {
+  TORCH_CHECK_VALUE(delivery.copy != Copy::kNever || delivery.device.value_or(from) == from,
+                    "moving elements from ", from, " to ", delivery.device.value_or(from),
+                    " needs a copy: pass copy=None");
+}
+
 void require_device(const DLTensor& tensor, std::optional<DLDevice> expected) {
   const DLDevice found = tensor.device;
   TORCH_CHECK_BUFFER(
@@ -63,7 +71,16 @@ void require_device(const DLTensor& tensor, std::optional<DLDevice> expected) {
       found.device_id, ")");
 }
 
-ValuePtr take_versioned(PyObject* capsule, Copy copy, std::optional<DLDevice> expected) {
+// Checks all that can be checked before the struct is taken over.
+void require_usable(const DLTensor& tensor, uint64_t flags, const Delivery& delivery,
+                    std::optional<DLDevice> expected) {
+  require_device(tensor, expected);
+  validate_dlpack(tensor, flags, delivery.copy);
+  require_move_allowed(device_of(tensor.device), delivery);
+}
+
+ValuePtr take_versioned(PyObject* capsule, const Delivery& delivery,
+                        std::optional<DLDevice> expected) {
   auto* managed = pointer_of<DLManagedTensorVersioned>(capsule, kVersioned);
   if (managed->version.major > DLPACK_MAJOR_VERSION) {
     const DLPackVersion version = managed->version;
@@ -75,18 +92,17 @@ ValuePtr take_versioned(PyObject* capsule, Copy copy, std::optional<DLDevice> ex
                        ".x: ask the producer for max_version=(", DLPACK_MAJOR_VERSION, ", ",
                        DLPACK_MINOR_VERSION, ")");
   }
-  require_device(managed->dl_tensor, expected);
-  validate_dlpack(managed->dl_tensor, managed->flags, copy);
+  require_usable(managed->dl_tensor, managed->flags, delivery, expected);
   mark_used(capsule, kUsedVersioned);
-  return from_dlpack(ManagedTensor(managed), copy);
+  return adopt(ManagedTensor(managed), delivery);
 }
 
-ValuePtr take_legacy(PyObject* capsule, Copy copy, std::optional<DLDevice> expected) {
+ValuePtr take_legacy(PyObject* capsule, const Delivery& delivery,
+                     std::optional<DLDevice> expected) {
   auto* managed = pointer_of<DLManagedTensor>(capsule, kLegacy);
-  require_device(managed->dl_tensor, expected);
-  validate_dlpack(managed->dl_tensor, 0, copy);
+  require_usable(managed->dl_tensor, 0, delivery, expected);
   mark_used(capsule, kUsedLegacy);
-  return from_dlpack(ManagedTensor(managed), copy);
+  return adopt(ManagedTensor(managed), delivery);
 }
 
 }  // namespace
@@ -98,14 +114,42 @@ PyObject* make_capsule(ValuePtr value, bool versioned, uint64_t flags) {
   return wrap(to_dlpack_legacy(std::move(value)), kLegacy, destroy_legacy);
 }
 
-ValuePtr take_capsule(PyObject* capsule, Copy copy, std::optional<DLDevice> expected) {
+ValuePtr deliver(const ValuePtr& value, const Delivery& delivery) {
+  if (delivery.copy != Copy::kAlways && !delivery.device.has_value()) {
+    return value;
+  }
+  const at::Device target = delivery.device.value_or(value->device());
+  if (delivery.copy != Copy::kAlways && target == value->device()) {
+    return value;
+  }
+  require_move_allowed(value->device(), delivery);
+  // Without the GIL, another thread may drop the caller's.
+  const ValuePtr held = value;  // NOLINT(performance-unnecessary-copy-initialization)
+  const py::gil_scoped_release released;
+  return held->to(target);
+}
+
+ValuePtr adopt(ManagedTensor managed, const Delivery& delivery) {
+  const at::Device device = device_of(managed.tensor().device);
+  if (const at::Device target = delivery.device.value_or(device); target != device) {
+    return deliver(adopt(std::move(managed), {.copy = Copy::kIfNeeded}), {.device = target});
+  }
+  if (shares_memory(managed.tensor(), managed.flags(), delivery.copy)) {
+    return from_dlpack(std::move(managed), delivery.copy);
+  }
+  const py::gil_scoped_release released;
+  return copy_of_dlpack(managed.tensor());
+}
+
+ValuePtr take_capsule(PyObject* capsule, const Delivery& delivery,
+                      std::optional<DLDevice> expected) {
   TORCH_CHECK_TYPE(PyCapsule_CheckExact(capsule), "expected a DLPack capsule, not ",
                    Py_TYPE(capsule)->tp_name);
   if (PyCapsule_IsValid(capsule, kVersioned) != 0) {
-    return take_versioned(capsule, copy, expected);
+    return take_versioned(capsule, delivery, expected);
   }
   if (PyCapsule_IsValid(capsule, kLegacy) != 0) {
-    return take_legacy(capsule, copy, expected);
+    return take_legacy(capsule, delivery, expected);
   }
   const char* name = PyCapsule_GetName(capsule);
   PyErr_Clear();

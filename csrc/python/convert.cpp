@@ -11,6 +11,19 @@
 #include <vector>
 
 namespace ortdl::python {
+
+ValuePtr value_of_tensor(const at::Tensor& tensor, Copy copy) {
+  if (copy == Copy::kNever || (copy == Copy::kIfNeeded && detail::is_shareable(tensor)))
+      [[likely]] {
+    // Shared with the GIL, so that no other thread resizes it meanwhile.
+    return Value::from_tensor(tensor, copy);
+  }
+  // Without the GIL, another thread may drop the caller's.
+  const at::Tensor held = tensor;  // NOLINT(performance-unnecessary-copy-initialization)
+  const py::gil_scoped_release released;
+  return Value::from_tensor(held, copy);
+}
+
 namespace {
 
 // One positional argument and the keyword `copy`, as both conversions take them.
@@ -34,19 +47,7 @@ Args parse(const char* function, PyObject* const* args, Py_ssize_t count, PyObje
   return {args[0], copy_arg(args[count])};
 }
 
-// Copying may take long. What is shared is shared with the GIL, so that no other thread resizes it
-// meanwhile.
-ValuePtr value_of_tensor(const at::Tensor& tensor, Copy copy) {
-  if (copy == Copy::kNever || (copy == Copy::kIfNeeded && detail::is_shareable(tensor)))
-      [[likely]] {
-    return Value::from_tensor(tensor, copy);
-  }
-  // Without the GIL, another thread may drop the caller's.
-  const at::Tensor held = tensor;  // NOLINT(performance-unnecessary-copy-initialization)
-  const py::gil_scoped_release released;
-  return Value::from_tensor(held, copy);
-}
-
+// Copying may take long.
 at::Tensor tensor_of_value(const ValuePtr& value, Copy copy) {
   if (copy == Copy::kNever) [[likely]] {
     return value->to_tensor(copy);
@@ -116,9 +117,11 @@ constexpr const char* kToOrtvalue =
     "to_ortvalue(tensor, /, *, copy=False)\n--\n\n"
     "An OrtValue of a tensor, over the same memory.\n\n"
     "The value keeps the tensor's memory alive and may be used and dropped on any thread. The\n"
-    "tensor's storage is marked as not resizable, as Tensor.numpy() does.\n\n"
+    "tensor's storage is marked as not resizable, as Tensor.numpy() does. On an accelerator its\n"
+    "elements are those of the stream that is current now: other streams wait for it by events.\n\n"
     "Args:\n"
-    "    tensor: any dense CPU tensor; torch.float4_e2m1fn_x2 gives a float4e2m1 value whose last\n"
+    "    tensor: any dense tensor on the CPU, CUDA or ROCm; torch.float4_e2m1fn_x2 gives a "
+    "float4e2m1 value whose last\n"
     "        dimension is twice as long.\n"
     "    copy: False shares memory or raises, None copies only where it must, True always "
     "copies.\n\n"
@@ -127,15 +130,18 @@ constexpr const char* kToOrtvalue =
     "        resized to 0), the tensor requires grad while grad mode is on, or a negation or\n"
     "        conjugation is pending and copy is False.\n"
     "    TypeError: no tensor, or ONNX Runtime has no such dtype.\n"
-    "    ValueError: copy is False and the tensor is not contiguous, or the device is not the CPU.";
+    "    ValueError: copy is False and the tensor is not contiguous, or another device.";
 
 constexpr const char* kFromOrtvalue =
     "from_ortvalue(value, /, *, copy=False)\n--\n\n"
     "A tensor of an OrtValue, over the same memory, which it keeps alive.\n\n"
+    "On an accelerator the stream that is current now waits, by an event, until the elements are\n"
+    "there.\n\n"
     "Args:\n"
     "    value: an ortdl_torch.OrtValue, torch.classes.ortdl.OrtValue or onnxruntime.OrtValue; of "
     "the\n"
-    "        latter, the array under it is kept alive too.\n"
+    "        latter, the array under it is kept alive too, and its elements have to be ready for\n"
+    "        the current stream: onnxruntime's values say nothing of streams.\n"
     "    copy: False shares memory or raises, None copies only what is read-only, True always "
     "copies.\n\n"
     "Raises:\n"
@@ -154,6 +160,8 @@ constexpr const char* kFromOrtvalues =
 constexpr const char* kToDlpack =
     "to_dlpack(value, /, *, max_version=None)\n--\n\n"
     "A DLPack capsule over an OrtValue's memory, which it keeps alive.\n\n"
+    "On an accelerator, for a reader on the stream that is current now, which waits by an "
+    "event.\n\n"
     "Args:\n"
     "    value: as from_ortvalue takes it.\n"
     "    max_version: the newest version that the reader knows, as (1, 0); None gives the struct "
@@ -168,10 +176,19 @@ constexpr const char* kFromDlpack =
     "An OrtValue of what a DLPack capsule, or any object with __dlpack__, holds.\n\n"
     "A capsule is used up unless it is refused. Memory that Python objects own is given back by a\n"
     "thread that holds the GIL, so the value may be dropped on any thread.\n\n"
+    "Of an accelerator, a producer is asked, with its device current, to let that device's "
+    "current\n"
+    "stream wait for the elements; while that stream is captured into a graph, to order nothing\n"
+    "(stream=-1), so that the caller has to have done it. A bare capsule has to be ready for it. "
+    "Whatever the producer does, the current\n"
+    "device and streams are afterwards as they were.\n\n"
     "Args:\n"
     "    x: capsule, or object with __dlpack__ and __dlpack_device__.\n"
-    "    device: None, or the CPU as 'cpu', torch.device('cpu') or (1, 0), to which the producer\n"
-    "        then moves the elements.\n"
+    "    device: None, or where the value is to be: a torch.device, its name or DLPack's pair, "
+    "such\n"
+    "        as (1, 0) for the CPU. The elements are copied there if they are elsewhere, which "
+    "makes\n"
+    "        the host wait if either is the CPU; the GIL is released meanwhile.\n"
     "    copy: None shares memory and copies what is not contiguous or not aligned, False shares "
     "or\n"
     "        raises, True copies.\n\n"
@@ -179,7 +196,8 @@ constexpr const char* kFromDlpack =
     "    TypeError: no such object, or an element type without counterpart.\n"
     "    ValueError: copy is False and a copy would be needed, the capsule was used already, "
     "another\n"
-    "        device, or fields that make no sense.\n"
+    "        device than this PyTorch has, or fields that make no sense.\n"
+    "    RuntimeError: a wait that would break the capture of a stream into a graph.\n"
     "    BufferError: a tensor that requires grad, a newer major version of DLPack, or two "
     "answers\n"
     "        about the device. What the producer raises arrives as it is.";

@@ -1,7 +1,10 @@
 #include <ATen/ops/empty.h>
+#include <python/capsule.h>
 #include <python/exchange_api.h>
+#include <python/export.h>
 #include <python/guarded.h>
 #include <python/ortvalue.h>
+#include <python/stream_arg.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -26,7 +29,10 @@ int answer(Function&& function) noexcept {
 int from_object(void* object, DLManagedTensorVersioned** out) noexcept {
   return answer([&] {
     ValuePtr storage;
-    *out = to_dlpack_versioned(unwrap_value(static_cast<PyObject*>(object), storage));
+    const ValuePtr& value = unwrap_value(static_cast<PyObject*>(object), storage);
+    // Whoever takes it orders itself after the current stream, not after the value's.
+    order_before_current(*value);
+    *out = to_dlpack_versioned(value);
   });
 }
 
@@ -64,9 +70,21 @@ int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
   return -1;
 }
 
-int current_work_stream(DLDeviceType /*type*/, int32_t /*index*/, void** out) noexcept {
-  *out = nullptr;  // the CPU has no streams
-  return 0;
+int current_work_stream(DLDeviceType type, int32_t index, void** out) noexcept {
+  return answer([&] {
+    const at::Device device = device_of(DLDevice{.device_type = type, .device_id = index});
+    // The CPU has no streams.
+    *out = device.is_cpu() ? nullptr : reinterpret_cast<void*>(handle_of(current_stream(device)));
+  });
+}
+
+// Throws what a function of `object`'s table reported.
+void require_success(int failed, PyObject* object) {
+  if (failed != 0 && PyErr_Occurred() != nullptr) {
+    throw python_error();
+  }
+  TORCH_CHECK_BUFFER(failed == 0, "the C exchange API of a ", Py_TYPE(object)->tp_name,
+                     " failed and said no reason");
 }
 
 const DLPackExchangeAPI table{
@@ -113,18 +131,28 @@ const DLPackExchangeAPI* find_exchange_api(PyObject* object) {
                                                                                      : nullptr;
 }
 
-ValuePtr import_by_exchange_api(const DLPackExchangeAPI& api, PyObject* object, Copy copy) {
+ValuePtr import_by_exchange_api(const DLPackExchangeAPI& api, PyObject* object, Copy copy,
+                                CurrentDeviceGuard& guard) {
   DLManagedTensorVersioned* exported = nullptr;
-  const int failed = api.managed_tensor_from_py_object_no_sync(object, &exported);
-  if (failed != 0 && PyErr_Occurred() != nullptr) {
-    throw python_error();
-  }
-  TORCH_CHECK_BUFFER(failed == 0 && exported != nullptr, "the C exchange API of a ",
-                     Py_TYPE(object)->tp_name, " failed and said no reason");
+  require_success(api.managed_tensor_from_py_object_no_sync(object, &exported), object);
+  TORCH_CHECK_BUFFER(exported != nullptr, "the C exchange API of a ", Py_TYPE(object)->tp_name,
+                     " gave nothing");
   ManagedTensor managed(exported);
   require_known_version(exported->version);
   validate_dlpack(managed.tensor(), managed.flags(), copy);
-  return from_dlpack(std::move(managed), copy);
+  guard.restore();
+  const DLDevice named = managed.tensor().device;
+  if (const at::Device device = device_of(named); !device.is_cpu()) {
+    TORCH_CHECK_BUFFER(api.current_work_stream != nullptr, "the C exchange API of a ",
+                       Py_TYPE(object)->tp_name, " does not say on which stream of ", device,
+                       " it works, so its elements cannot be waited for");
+    guard.enter(device);
+    void* stream = nullptr;
+    require_success(api.current_work_stream(named.device_type, named.device_id, &stream), object);
+    guard.restore();
+    order(stream_of_producer(device, stream), current_stream(device));
+  }
+  return adopt(std::move(managed), {.copy = copy});
 }
 
 }  // namespace ortdl::python

@@ -3,6 +3,7 @@
 #include <python/export.h>
 #include <python/guarded.h>
 #include <python/ortvalue.h>
+#include <python/stream_arg.h>
 
 namespace ortdl::python {
 namespace {
@@ -36,52 +37,57 @@ Request parse(const char* function, PyObject* const* values, PyObject* names) {
   return request;
 }
 
-void check_stream(PyObject* stream) {
-  if (stream == nullptr) {
-    return;
-  }
-  TORCH_CHECK_TYPE(PyLong_Check(stream) && !PyBool_Check(stream),
-                   "stream must be an integer or None, not ", Py_TYPE(stream)->tp_name);
-  const int64_t number = int_arg(stream, "stream");
-  TORCH_CHECK_VALUE(number == -1,
-                    "a value on the CPU has no streams: stream must be None or -1, "
-                    "not ",
-                    number);
-}
-
 bool is_versioned(PyObject* max_version) {
   return max_version != nullptr && pair_arg(max_version, "max_version").first >= 1;
 }
 
-void check_device(PyObject* dl_device, const Value& value) {
-  const DLDevice own = dlpack_device(value);
+// Whether `dl_device` asks for the CPU and the value is elsewhere.
+bool moves_to_host(PyObject* dl_device, const Value& value) {
   if (dl_device == nullptr) {
-    return;
+    return false;
   }
+  const DLDevice own = dlpack_device(value);
   const auto [type, index] = pair_arg(dl_device, "dl_device");
-  TORCH_CHECK_BUFFER(type == own.device_type && index == own.device_id, "the value is on device (",
+  const bool stays = type == own.device_type && index == own.device_id;
+  TORCH_CHECK_BUFFER(stays || (type == kDLCPU && index == 0), "the value is on device (",
                      static_cast<int>(own.device_type), ", ", own.device_id,
-                     "), and cannot be exported to (", type, ", ", index, ")");
+                     "), and cannot be exported to (", type, ", ", index,
+                     "): ask for its own device or the CPU (1, 0)");
+  return !stays;
 }
 
 }  // namespace
+
+void order_before_current(const Value& value) {
+  if (const at::Device device = value.device(); !device.is_cpu()) {
+    value.order_before(current_stream(device));
+  }
+}
 
 PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     TORCH_CHECK_TYPE(count == 0, "__dlpack__ takes no positional arguments, but ", count,
                      " were given");
     const Request request = parse("__dlpack__", args, names);
-    check_stream(request.stream);
     const bool versioned = is_versioned(request.max_version);
     ValuePtr storage;
     const ValuePtr& value = unwrap_value(self, storage);
-    check_device(request.dl_device, *value);
+    const std::optional<c10::Stream> reader = stream_arg(request.stream, value->device());
+    const bool to_host = moves_to_host(request.dl_device, *value);
     TORCH_CHECK_TYPE(request.copy == nullptr || PyBool_Check(request.copy),
                      "copy must be True, False or None, not ", Py_TYPE(request.copy)->tp_name);
-    if (request.copy == Py_True) {
-      return make_capsule(value->clone(), versioned, kDlpackCopied);
+    TORCH_CHECK_BUFFER(!to_host || request.copy != Py_False, "exporting a value on ",
+                       value->device(), " to the CPU needs a copy: pass copy=None");
+    const bool copies = request.copy == Py_True || to_host;
+    const at::Device target = to_host ? at::kCPU : value->device();
+    const ValuePtr exported =
+        copies ? deliver(value, {.copy = Copy::kAlways, .device = target}) : value;
+    auto capsule = py::reinterpret_steal<py::object>(
+        make_capsule(exported, versioned, copies ? kDlpackCopied : 0));
+    if (reader.has_value()) {
+      exported->order_before(*reader);  // a copy on the CPU is there already
     }
-    return make_capsule(value, versioned);
+    return capsule.release().ptr();
   });
 }
 
@@ -105,7 +111,11 @@ PyObject* to_dlpack(PyObject* /*module*/, PyObject* const* args, Py_ssize_t coun
         request.stream == nullptr && request.dl_device == nullptr && request.copy == nullptr,
         "to_dlpack has only the keyword argument max_version");
     ValuePtr storage;
-    return make_capsule(unwrap_value(args[0], storage), is_versioned(request.max_version));
+    const ValuePtr& value = unwrap_value(args[0], storage);
+    auto capsule =
+        py::reinterpret_steal<py::object>(make_capsule(value, is_versioned(request.max_version)));
+    order_before_current(*value);
+    return capsule.release().ptr();
   });
 }
 

@@ -3,6 +3,7 @@
 #include <ortdl/runtime.h>
 #include <python/args.h>
 #include <python/convert.h>
+#include <python/device_arg.h>
 #include <python/door.h>
 #include <python/guarded.h>
 #include <python/ortvalue.h>
@@ -73,12 +74,16 @@ PYBIND11_MODULE(_C, module) {
     ortdl::ValuePtr target_storage;
     const ortdl::ValuePtr value = unwrap_value(target.ptr(), target_storage);
     if (THPVariable_Check(source.ptr())) {
-      value->update(THPVariable_Unpack(source.ptr()));
-      return;
+      const at::Tensor tensor = THPVariable_Unpack(source.ptr());
+      const py::gil_scoped_release released;
+      return value->update(tensor);
     }
     ortdl::ValuePtr source_storage;
-    value->update(*unwrap_value(source.ptr(), source_storage));
+    const ortdl::ValuePtr from = unwrap_value(source.ptr(), source_storage);
+    const py::gil_scoped_release released;
+    value->update(*from);
   });
+  module.def("resolve_device", [](const py::object& device) { return device_arg(device.ptr()); });
   module.def("stop_release_queue", &stop_release_queue);
   module.def("drop_captured_options", [] { take_captured_options().reset(); });
   module.def("runtime_version", &ortdl::runtime_version);

@@ -4,15 +4,18 @@
 #include <python/guarded.h>
 #include <python/ortvalue.h>
 #include <python/stock.h>
+#include <structmember.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include <array>
+#include <cstddef>
 
 namespace ortdl::python {
 namespace {
 
 struct PyOrtValue {
   PyObject_HEAD ValuePtr value;
+  PyObject* weak_references;
 };
 
 PyTypeObject* base_type = nullptr;
@@ -32,6 +35,9 @@ PyObject* make(PyTypeObject* type, ValuePtr value) {
 
 void dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
+  if (reinterpret_cast<PyOrtValue*>(self)->weak_references != nullptr) [[unlikely]] {
+    PyObject_ClearWeakRefs(self);
+  }
   reinterpret_cast<PyOrtValue*>(self)->value.~ValuePtr();
   type->tp_free(self);
   Py_DECREF(type);
@@ -63,7 +69,9 @@ std::vector<int64_t> shape(const Value& value) { return value.sizes().vec(); }
 int32_t element_type_of(const Value& value) { return value.type().onnx; }
 uintptr_t data_ptr(const Value& value) { return reinterpret_cast<uintptr_t>(value.data()); }
 std::string data_type(const Value& value) { return value.type_string(); }
-std::string device_name(const Value& value) { return value.device().is_cpu() ? "cpu" : "cuda"; }
+std::string device_name(const Value& value) {
+  return c10::DeviceTypeName(value.device().type(), /*lower_case=*/true);
+}
 size_t size_in_bytes(const Value& value) { return value.nbytes(); }
 bool has_value(const Value& value) { return value.has_value(); }
 bool is_tensor(const Value& value) { return value.is_tensor(); }
@@ -116,22 +124,29 @@ constexpr const char* kDlpack =
     "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
     "A DLPack capsule over the elements, as the Python array API standard (2024.12) says.\n\n"
     "Args:\n"
-    "    stream: None or -1, since the CPU has no streams.\n"
+    "    stream: the stream of the value's device that reads the elements, and then waits for "
+    "them\n"
+    "        by an event. CUDA: None and 1 are the default stream, another number is a stream's\n"
+    "        handle; ROCm: None and 0, and the same; -1 orders nothing. On the CPU None or -1.\n"
     "    max_version: the newest version that the caller reads; None gives the struct of DLPack\n"
     "        before 1.0.\n"
-    "    dl_device: None or the value's own device.\n"
+    "    dl_device: None, the value's own device, or the CPU (1, 0), to which elements elsewhere "
+    "are\n"
+    "        copied: the host waits for that, without the GIL.\n"
     "    copy: True gives a copy, False and None share memory.\n\n"
     "Raises:\n"
-    "    BufferError: another device is asked for, or the value is read-only and max_version is\n"
-    "        below (1, 0).\n"
-    "    ValueError: another stream.\n"
+    "    BufferError: another device is asked for, or the CPU with copy=False; CUDA's per-thread\n"
+    "        default stream (2); or the value is read-only and max_version is below (1, 0).\n"
+    "    ValueError: a number that names no stream of the device.\n"
+    "    RuntimeError: stream is being captured into a graph that the value is not part of.\n"
     "    TypeError: a wrong kind of argument, or the value is no tensor of a supported type.";
 
 std::array methods{
     method_def<shape>("shape", "The shape, in elements, as a list of ints."),
     method_def<element_type_of>("element_type", "ONNX's number of the element type."),
     method_def<data_type>("data_type", "The type as onnxruntime spells it, as 'tensor(float)'."),
-    method_def<device_name>("device_name", "The kind of device that holds the elements, as 'cpu'."),
+    method_def<device_name>("device_name",
+                            "PyTorch's type of the device that holds the elements, as 'cpu'."),
     method_def<data_ptr>("data_ptr", "The address of the first element; 0 where there is none."),
     method_def<size_in_bytes>("tensor_size_in_bytes", "The bytes that the elements take."),
     method_def<has_value>("has_value", "False for an optional value with nothing in it."),
@@ -143,7 +158,7 @@ std::array methods{
     method_def<memory>("_memory", "As packed(), of read-only values too: for reading only."),
     PyMethodDef{"__dlpack__", c_function(dlpack), METH_FASTCALL | METH_KEYWORDS, kDlpack},
     PyMethodDef{"__dlpack_device__", dlpack_device_tuple, METH_NOARGS,
-                "The device as DLPack names it: (1, 0), the CPU."},
+                "The device as DLPack names it: (1, 0) is the CPU, (2, i) CUDA, (10, i) ROCm."},
     PyMethodDef{"from_packed", c_function(from_packed), METH_FASTCALL | METH_STATIC, kFromPacked},
     PyMethodDef{},
 };
@@ -159,11 +174,19 @@ std::array properties{
     PyGetSetDef{},
 };
 
+// How CPython 3.11 is told where a type has its weak references.
+std::array members{
+    PyMemberDef{"__weaklistoffset__", T_PYSSIZET, offsetof(PyOrtValue, weak_references), READONLY,
+                nullptr},
+    PyMemberDef{},
+};
+
 std::array slots{
     PyType_Slot{Py_tp_new, reinterpret_cast<void*>(create)},
     PyType_Slot{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
     PyType_Slot{Py_tp_methods, methods.data()},
     PyType_Slot{Py_tp_getset, properties.data()},
+    PyType_Slot{Py_tp_members, members.data()},
     PyType_Slot{0, nullptr},
 };
 

@@ -65,7 +65,13 @@ void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* obj
   if (!THPVariable_Check(object)) {
     ValuePtr storage;
     try {
-      feeds.set(index, unwrap_value(object, storage));
+      const ValuePtr value = unwrap_value(object, storage);
+      if (feeds.in_place(index, *value)) {
+        feeds.set(index, value);
+      } else {
+        const py::gil_scoped_release released;  // copying waits
+        feeds.set(index, value);
+      }
     } catch (c10::Error& error) {
       error.add_context("The input '" + session.inputs()[index].name +
                         "' must be a torch.Tensor or an OrtValue. " +
@@ -75,7 +81,7 @@ void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* obj
     return;
   }
   const at::Tensor& tensor = THPVariable_Unpack(object);
-  if (detail::is_shareable(tensor)) [[likely]] {
+  if (feeds.in_place(index, tensor)) [[likely]] {
     feeds.set(index, tensor);
     return;
   }
@@ -117,7 +123,7 @@ std::vector<at::Tensor> run_without_gil(const Session& session, const Feeds& fee
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
     const SessionPtr session = session_of(self);
-    Feeds feeds(session->inputs());
+    Feeds feeds = session->feeds();
     set_positional(feeds, *session, args);
     if (kwargs != nullptr) {
       set_named(feeds, *session, kwargs);
@@ -156,7 +162,7 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
                      Py_TYPE(args[1])->tp_name);
     const SessionPtr session = session_of(self);
     const std::vector<size_t> names = output_indices(*session, args[0]);
-    Feeds feeds(session->inputs());
+    Feeds feeds = session->feeds();
     set_named(feeds, *session, args[1]);
     return py::cast(run_without_gil(*session, feeds, names)).release().ptr();
   });
@@ -195,11 +201,7 @@ PyObject* output_nodes(PyObject* self, PyObject* /*unused*/) {
 PyObject* provider_names(PyObject* self, PyObject* /*unused*/) {
   return guarded([&] {
     const SessionPtr session = session_of(self);
-    py::list names;
-    for (const Provider& provider : session->config().providers) {
-      names.append(provider.name);
-    }
-    return names.release().ptr();
+    return py::cast(session->providers()).release().ptr();
   });
 }
 

@@ -51,14 +51,17 @@ PyObject* script_object_of(Make&& make) {
 
 PyObject* make_session(PyObject* /*module*/, PyObject* args) {
   return guarded([&] {
-    const auto [source, is_path, properties, providers] =
-        py::cast<std::tuple<py::bytes, bool, Options, Providers>>(py::handle(args));
+    const auto [source, is_path, properties, providers, move_inputs] =
+        py::cast<std::tuple<py::bytes, bool, Options, Providers, bool>>(py::handle(args));
     SessionOptionsHandle options = take_captured_options();
     SessionConfig config = config_of(std::string_view(source), is_path, properties, providers);
+    const bool moves = move_inputs;  // a lambda captures no structured binding
     return script_object_of([&] {
       config.entries = config_entries(options.get());
-      config.append_providers(options.get());
-      return c10::make_intrusive<Session>(std::move(config), std::move(options));
+      if (moves) {
+        config.entries.insert_or_assign(SessionConfig::kMoveInputs, "1");
+      }
+      return c10::make_intrusive<Session>(config, options);
     });
   });
 }

@@ -1,3 +1,4 @@
+#include <python/args.h>
 #include <python/release_queue.h>
 #include <python/stock.h>
 #include <torch/csrc/utils/pybind.h>
@@ -34,6 +35,23 @@ class SharedReference {
   PyObject* object_;
 };
 
+// Where the value is. Its own DLPack export calls ROCm memory CUDA's too; only the name tells.
+at::Device device_of_stock(const py::object& stock) {
+  auto name = py::cast<std::string>(stock.attr("device_name")());
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name == "cpu") {
+    return at::kCPU;
+  }
+  TORCH_CHECK_VALUE(name == "cuda" || name == "hip", "the onnxruntime.OrtValue is on device '",
+                    name,
+                    "', and tensors are exchanged in CPU, CUDA and ROCm memory only: copy it to "
+                    "the CPU with onnxruntime first");
+  const auto [type, index] =
+      pair_arg(stock.attr("__dlpack_device__")().ptr(), "the device of an onnxruntime.OrtValue");
+  return device_of(DLDevice{.device_type = name == "hip" ? kDLROCM : kDLCUDA,
+                            .device_id = static_cast<int32_t>(index)});
+}
+
 }  // namespace
 
 void set_stock_classes(PyObject* wrapper, PyObject* native) {
@@ -63,21 +81,18 @@ ValuePtr value_of_stock(PyObject* object) {
                    text, ", not a tensor: read it with onnxruntime itself");
   TORCH_CHECK_TYPE(!text.starts_with("tensor(string)"), "PyTorch has no counterpart of a ", text,
                    ": read the value with onnxruntime itself");
-  auto device = py::cast<std::string>(stock.attr("device_name")());
-  std::ranges::transform(device, device.begin(), [](unsigned char c) { return std::tolower(c); });
-  TORCH_CHECK_VALUE(device == "cpu", "the onnxruntime.OrtValue is on device '", device,
-                    "', and this version of ortdl_torch exchanges CPU memory only: copy it to the "
-                    "CPU with onnxruntime first");
+  const at::Device device = device_of_stock(stock);
   const ElementType& type = element_type_from_onnx(py::cast<int64_t>(stock.attr("element_type")()));
   const auto sizes = py::cast<std::vector<int64_t>>(stock.attr("shape")());
   const auto address = py::cast<uintptr_t>(stock.attr("data_ptr")());
   const int64_t count = c10::multiply_integers(sizes);
   const Layout layout{.type = &type,
                       .data = count == 0 ? nullptr : std::bit_cast<void*>(address),
-                      .device = at::kCPU,
+                      .device = device,
                       .sizes = sizes};
   return c10::make_intrusive<Value>(
-      make_owning(SharedReference(holders), layout, type.bytes(count)), layout);
+      make_owning(SharedReference(holders), layout, type.bytes(count)), layout,
+      StreamUse::on(device));
 }
 
 }  // namespace ortdl::python

@@ -13,8 +13,12 @@ void set_stock_classes(PyObject* wrapper, PyObject* native);
 
 /// A value over the memory of the `onnxruntime.OrtValue` `object`, which it keeps alive together
 /// with the array that onnxruntime's own object keeps; null if `object` is something else.
+/// ONNX Runtime's allocator knows no streams: on an accelerator, drop it when its readers are done.
+///
+/// It says nothing of streams: on an accelerator its elements have to be ready for the stream that
+/// is current there, as they are after a run that onnxruntime synchronised.
 /// \throws c10::TypeError if it is no tensor, or of an unsupported type.
-/// \throws c10::ValueError if its memory is not the CPU's.
+/// \throws c10::ValueError if this PyTorch has no device for its memory.
 [[nodiscard]] ValuePtr value_of_stock(PyObject* object);
 
 }  // namespace ortdl::python

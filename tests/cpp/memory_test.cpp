@@ -15,9 +15,9 @@ InfoHandle named_info(const char* name, int index) {
   return InfoHandle(info);
 }
 
-InfoHandle gpu_info(OrtDeviceMemoryType type) {
+InfoHandle gpu_info(OrtDeviceMemoryType type, uint32_t vendor = 0x10DE) {
   OrtMemoryInfo* info = nullptr;
-  check_status(api().CreateMemoryInfo_V2("SomeGpu", OrtMemoryInfoDeviceType_GPU, 0x10DE, 1, type, 0,
+  check_status(api().CreateMemoryInfo_V2("SomeGpu", OrtMemoryInfoDeviceType_GPU, vendor, 1, type, 0,
                                          OrtDeviceAllocator, &info));
   return InfoHandle(info);
 }
@@ -29,20 +29,30 @@ TEST_F(MemoryTest, KnowsTheCpu) {
 }
 
 TEST_F(MemoryTest, RefusesOtherDevices) {
-  for (const char* name : {"cuda:1", "meta", "xpu", "mps"}) {
+  for (const char* name : {"meta", "xpu:0", "mps"}) {
+    EXPECT_FALSE(holds_values(at::Device(name)));
     expect_error<c10::ValueError>([name] { return memory_info(at::Device(name)); },
-                                  {name, "CPU memory only", "tensor.cpu()"});
+                                  {name, "CPU, CUDA and ROCm memory only", "tensor.cpu()"});
   }
 }
 
-TEST_F(MemoryTest, RefusesDeviceMemoryByName) {
-  for (const char* name : {"Cuda", "Hip"}) {
-    const InfoHandle info = named_info(name, 3);
-    expect_error<c10::ValueError>([&info] { return device_of(info.get()); },
-                                  {name, "device 3", "copy"});
-  }
-  const InfoHandle gpu = gpu_info(OrtDeviceMemoryType_DEFAULT);
-  expect_error<c10::ValueError>([&gpu] { return device_of(gpu.get()); }, {"SomeGpu", "device 1"});
+TEST_F(MemoryTest, KeepsKindAndIndexOfAcceleratorMemory) {
+  EXPECT_EQ(device_of(memory_info(at::Device("cuda:1"))), at::Device("cuda:1"));
+  EXPECT_EQ(device_of(memory_info(at::Device("hip:2"))), at::Device("hip:2"));
+  EXPECT_EQ(memory_info(at::Device("cuda:1")), memory_info(at::Device("cuda:1")));
+  EXPECT_EQ(device_of(named_info("Cuda", 3).get()), at::Device("cuda:3"));
+  EXPECT_EQ(device_of(named_info("Hip", 3).get()), at::Device("hip:3"));
+}
+
+TEST_F(MemoryTest, RefusesTheMemoryOfOtherMakersByName) {
+  const InfoHandle info = gpu_info(OrtDeviceMemoryType_DEFAULT, 0x8086);
+  expect_error<c10::ValueError>([&info] { return device_of(info.get()); },
+                                {"SomeGpu", "device 1", "copy"});
+}
+
+TEST_F(MemoryTest, RefusesIndicesThatNoDeviceHas) {
+  expect_error<c10::ValueError>([] { return device_of(named_info("Cuda", 128).get()); },
+                                {"cuda", "128"});
 }
 
 TEST_F(MemoryTest, ReadsHostMemoryAsTheCpus) {
@@ -50,7 +60,7 @@ TEST_F(MemoryTest, ReadsHostMemoryAsTheCpus) {
   EXPECT_EQ(device_of(named_info("CudaPinned", 0).get()), at::kCPU);
 }
 
-TEST_F(MemoryTest, MakesNoValueOfDeviceMemory) {
+TEST_F(MemoryTest, MakesNoValueOfMemoryThatThisPyTorchCannotUse) {
   const InfoHandle info = named_info("Cuda", 2);
   float memory = 0;
   constexpr int64_t size = 1;
@@ -59,7 +69,7 @@ TEST_F(MemoryTest, MakesNoValueOfDeviceMemory) {
                                                     ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &value));
   ValueHandle handle(value);
   expect_error<c10::ValueError>([&handle] { return held(std::move(handle)); },
-                                {"'Cuda'", "device 2"});
+                                {"cuda:2", "built without"});
 }
 
 }  // namespace

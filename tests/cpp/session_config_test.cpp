@@ -103,7 +103,7 @@ TEST_F(SessionConfigTest, RefusesProvidersThatAreNotOffered) {
                                            {"NoSuchExecutionProvider", StringDict()}}};
   const SessionOptionsHandle options = config.make_options();
   expect_error<c10::ValueError>(
-      [&] { config.append_providers(options.get()); },
+      [&] { return append_providers(options.get(), config.providers); },
       {"'NoSuchExecutionProvider'", runtime_version(), "CPUExecutionProvider"});
   expect_error<c10::ValueError>([&] { return c10::make_intrusive<Session>(config); },
                                 {"'NoSuchExecutionProvider'"});

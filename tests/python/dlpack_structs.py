@@ -242,6 +242,7 @@ def type_with_table(
     version: tuple[int, int] = (1, 3),
     previous: int | None = None,
     name: bytes = EXCHANGE,
+    stream: Callable[[int, int, Any], int] | None = None,
 ) -> tuple[type, int]:
     """A new type with a function table of its own, and the table's address."""
     table = ExchangeTable()
@@ -249,8 +250,11 @@ def type_with_table(
     table.previous = previous
     function = from_object if isinstance(from_object, int) else FROM_OBJECT(from_object)
     table.from_object = ctypes.cast(function, ctypes.c_void_p)
+    work_stream = None if stream is None else STREAM(stream)
+    if work_stream is not None:
+        table.stream = ctypes.cast(work_stream, ctypes.c_void_p)
     # Consumers may keep the table of a type for as long as the process lives.
-    _tables.append((table, function))
+    _tables.append((table, function, work_stream))
     address = ctypes.addressof(table)
     made = type("Fake", (), {"__dlpack_c_exchange_api__": new_capsule(address, name, None)})
     return made, address

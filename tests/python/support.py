@@ -15,7 +15,8 @@ import torch
 
 import ortdl_torch
 
-ROOT = Path(__file__).resolve().parents[2]
+# Where the ortdl_torch under test lies: that of another environment may be elsewhere.
+ROOT = Path(ortdl_torch.__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
