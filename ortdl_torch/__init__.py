@@ -19,6 +19,8 @@ from ortdl_torch._C import (  # noqa: E402
     to_ortvalue,
     to_ortvalues,
 )
+from ortdl_torch import _fake  # noqa: E402, F401
+from ortdl_torch.module import OnnxModule  # noqa: E402
 from ortdl_torch.session import InferenceSession, NodeArg  # noqa: E402
 from ortdl_torch.value import OrtValue  # noqa: E402
 
@@ -27,6 +29,7 @@ __version__ = "0.1.0"
 __all__ = [
     "InferenceSession",
     "NodeArg",
+    "OnnxModule",
     "OrtError",
     "OrtValue",
     "from_dlpack",

@@ -40,6 +40,7 @@ Session::Session(SessionConfig config, SessionOptionsHandle options)
       handle_(load(config_, options.get())),
       inputs_(read_inputs(handle_.get())),
       outputs_(read_outputs(handle_.get())),
+      shapes_(inputs_, outputs_),
       all_outputs_(outputs_.size()) {
   std::ranges::transform(inputs_, std::back_inserter(input_names_),
                          [](const Node& node) { return node.name.c_str(); });

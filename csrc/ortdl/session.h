@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ortdl/feeds.h>
+#include <ortdl/graph_shapes.h>
 #include <ortdl/live.h>
 #include <ortdl/node.h>
 #include <ortdl/session_config.h>
@@ -47,6 +48,8 @@ class Session final : public torch::CustomClassHolder {
   /// The index of every output, for `run`.
   [[nodiscard]] at::ArrayRef<size_t> all_outputs() const noexcept { return all_outputs_; }
   [[nodiscard]] const SessionConfig& config() const noexcept { return config_; }
+  /// The declared shapes, for callers that rely on them.
+  [[nodiscard]] const GraphShapes& shapes() const noexcept { return shapes_; }
 
   /// The index of the input `name`. \throws c10::ValueError that lists the inputs.
   [[nodiscard]] size_t input_index(std::string_view name) const;
@@ -61,6 +64,7 @@ class Session final : public torch::CustomClassHolder {
   SessionHandle handle_;
   std::vector<Node> inputs_;
   std::vector<Node> outputs_;
+  GraphShapes shapes_;
   std::vector<const char*> input_names_;  // into inputs_
   std::vector<size_t> all_outputs_;
 };
