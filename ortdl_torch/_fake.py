@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
+from torch._library.fake_class_registry import register_fake_class
 
 Size = int | torch.SymInt
 
@@ -36,7 +37,7 @@ class Graph(NamedTuple):
     outputs: list[Node]
 
 
-@torch._library.register_fake_class("ortdl::InferenceSession")
+@register_fake_class("ortdl::InferenceSession")
 class FakeSession:
     """Stands for a ``torch.classes.ortdl.InferenceSession`` while PyTorch traces."""
 
@@ -117,16 +118,20 @@ def _check_input(node: Node, tensor: torch.Tensor, expected: str) -> None:
             f"the input {node} must have dtype {node.dtype}, but a tensor of dtype {tensor.dtype} "
             f"was given: convert it with tensor.to(dtype). {expected}"
         )
-    if tensor.requires_grad and torch.is_grad_enabled():
-        raise BufferError(
-            f"the tensor for the input {node} requires grad, and ONNX Runtime would compute "
-            "without gradients: use tensor.detach(), or run under torch.no_grad()"
-        )
+    _refuse_grad(node, tensor)
     # ONNX Runtime reports rank 0 for a scalar and for an open rank alike.
     if node.shape and tensor.dim() != len(node.shape):
         raise ValueError(
             f"the input {node} must have {len(node.shape)} dimensions, but one of shape "
             f"{tuple(tensor.shape)} was given. {expected}"
+        )
+
+
+def _refuse_grad(node: Node, tensor: torch.Tensor) -> None:
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise BufferError(
+            f"the tensor for the input {node} requires grad, and ONNX Runtime would compute "
+            "without gradients: use tensor.detach(), or run under torch.no_grad()"
         )
 
 
@@ -144,7 +149,7 @@ def _bind(node: Node, tensor: torch.Tensor, known: dict[str, Size]) -> None:
                 f"the input {node} must have size {required} in dimension {i}, but {size} was given"
             )
 
-        torch._check_value(size == required, message)
+        torch._check_value(size == required, message)  # type: ignore[no-untyped-call]
 
 
 def _output(node: Node, known: dict[str, Size], device: torch.device) -> torch.Tensor:
@@ -169,6 +174,64 @@ def _size(declared: int | str | None, known: dict[str, Size]) -> Size:
     return known[declared]
 
 
-@torch.library.register_fake("ortdl::run")
+@torch.library.register_fake("ortdl::run")  # type: ignore[untyped-decorator]
 def _run(session: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     return run_fake(graph_of(session), inputs)
+
+
+# PyTorch takes an op on an object for one that changes it, and then orders its calls by tokens.
+torch.library._register_effectful_op("ortdl::run", None)
+
+
+# The kernel in C++ takes no fake session.
+@torch.ops.ortdl.run.default.py_impl(torch._C.DispatchKey.Autograd)
+def _run_autograd(session: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    for node, tensor in zip(graph_of(session).inputs, inputs, strict=False):
+        _refuse_grad(node, tensor)
+    with torch._C._AutoDispatchBelowAutograd():
+        results: list[torch.Tensor] = torch.ops.ortdl.run.default(session, inputs)
+    return results
+
+
+@torch.library.register_vmap("ortdl::run")  # type: ignore[untyped-decorator]
+def _run_each(
+    info: Any, in_dims: tuple[None, list[int | None]], session: Any, inputs: list[torch.Tensor]
+) -> tuple[list[torch.Tensor], list[int]]:
+    """One run for each element of the batch: none can tell which of a model's dimensions is one."""
+    if info.batch_size == 0:
+        raise ValueError(
+            "torch.vmap over no elements would not run the model: give it at least one"
+        )
+
+    def item(tensor: torch.Tensor, dim: int | None, i: int) -> torch.Tensor:
+        return tensor if dim is None else tensor.select(dim, i)
+
+    runs = [
+        torch.ops.ortdl.run(
+            session, [item(*pair, i) for pair in zip(inputs, in_dims[1], strict=True)]
+        )
+        for i in range(info.batch_size)
+    ]
+    stacked = [torch.stack(outputs) for outputs in zip(*runs, strict=True)]
+    return stacked, [0] * len(stacked)
+
+
+@torch.library.register_fake("ortdl::to_ortvalue")  # type: ignore[untyped-decorator]
+def _to_ortvalue(self: torch.Tensor, copy: bool | None = False) -> Any:
+    raise _untraceable(f"torch.ops.ortdl.to_ortvalue(tensor, copy={copy})")
+
+
+@torch.library.register_fake("ortdl::from_ortvalue")  # type: ignore[untyped-decorator]
+def _from_ortvalue(value: Any) -> Any:
+    raise _untraceable("torch.ops.ortdl.from_ortvalue(value)")
+
+
+def _untraceable(call: str) -> Exception:
+    from torch._subclasses.fake_tensor import UnsupportedFakeTensorException
+
+    # torch.compile breaks its graph at this one, unless fullgraph forbids that.
+    return UnsupportedFakeTensorException(
+        f"{call} cannot be traced: an OrtValue shares memory, and PyTorch's compilers assume that "
+        "objects do not. Convert outside of the compiled or exported code, or run the model in it "
+        "with torch.ops.ortdl.run or an ortdl_torch.OnnxModule"
+    )

@@ -1,11 +1,11 @@
-"""What an ``OnnxModule`` returns: a tensor, a named tuple or a tuple, as the model's outputs are."""
+"""What an ``OnnxModule`` returns: a tensor, a named tuple or a tuple, as the model declares."""
 
 from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -19,13 +19,14 @@ def outputs_type(names: tuple[str, ...]) -> type[tuple[torch.Tensor, ...]] | Non
 
 @cache
 def _tuple_type(names: tuple[str, ...]) -> type[tuple[torch.Tensor, ...]]:
+    make: Any = namedtuple
     try:
-        made: Any = namedtuple("Outputs", names)  # noqa: PYI024  (the names are not known before)
-    except ValueError:  # no names of Python's
+        made: Any = make("Outputs", names)
+    except ValueError:  # these names cannot be Python's
         return tuple
-    # Another process finds no class of this name to unpickle an instance with.
+    # Another process would not find the class by its name.
     made.__reduce__ = lambda self: (_outputs, (names, tuple(self)))
-    return made  # type: ignore[no-any-return]
+    return cast("type[tuple[torch.Tensor, ...]]", made)
 
 
 def maker(cls: type[tuple[torch.Tensor, ...]]) -> Callable[[Iterable[torch.Tensor]], Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, cast
 
 import onnxruntime
 import torch
-from torch._C import DispatchKey
+from torch._C import DispatchKey, _get_tracing_state, _len_torch_dispatch_stack
+from torch.compiler import is_dynamo_compiling
 
 from ortdl_torch._outputs import Outputs, maker, outputs_type
 from ortdl_torch._script import as_identifiers, scriptable
@@ -26,11 +27,11 @@ _STAND_INS = (
 
 
 class OnnxModule(torch.nn.Module):
-    """An ONNX model as a module of eager code, TorchScript, torch.compile, torch.export, AOTInductor.
+    """An ONNX model as a module: in eager code, TorchScript, torch.compile and torch.export.
 
-    ``module(*tensors, **named_tensors)`` runs the model. The result is a tensor if the model has one
-    output, else a tuple: a named one if the outputs' names can be Python's. While torch.export
-    traces it is a plain tuple, since a saved program cannot hold the class of a named one.
+    ``module(*tensors, **named_tensors)`` runs the model. The result is a tensor if the model has
+    one output, else a tuple: a named one if the outputs' names can be Python's. In exported and
+    traced programs it is a plain tuple, since their files cannot hold the class of a named one.
 
     The module has no parameters: the weights are ONNX Runtime's. It can be pickled and deep-copied,
     scripted, traced, compiled and exported, alone or inside other modules. What is saved contains
@@ -85,15 +86,11 @@ class OnnxModule(torch.nn.Module):
         self._output_names = tuple(node.name for node in session.get_outputs())
         result = outputs_type(self._output_names)
         self._make = None if result is None else maker(result)
-        self.__class__ = _with_signature(type(self), self._input_names)
+        self.__class__ = _with_signature(cast(Hashable, type(self)), self._input_names)
 
     def forward(self, *tensors: torch.Tensor, **named: torch.Tensor) -> Outputs:
         """Run the model on its inputs, by position or by name."""
-        if not (
-            torch.compiler.is_dynamo_compiling()
-            or torch._C._len_torch_dispatch_stack()
-            or torch._C._get_tracing_state()
-        ):
+        if not (is_dynamo_compiling() or _len_torch_dispatch_stack() or _get_tracing_state()):
             try:
                 outputs = self.session(*tensors, **named)
             except BufferError:
@@ -126,9 +123,7 @@ class OnnxModule(torch.nn.Module):
 
     def extra_repr(self) -> str:
         """What ``repr`` says of the model."""
-        return (
-            f"inputs=({', '.join(self._input_names)}), outputs=({', '.join(self._output_names)})"
-        )
+        return f"inputs=({', '.join(self._input_names)}), outputs=({', '.join(self._output_names)})"
 
     def __prepare_scriptable__(self) -> torch.nn.Module:
         return scriptable(self.script_object, self._input_names, self._output_names)
@@ -145,7 +140,7 @@ class OnnxModule(torch.nn.Module):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._set_session(state["session"])
 
 

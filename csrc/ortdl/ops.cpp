@@ -1,3 +1,5 @@
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ortdl/grad.h>
 #include <ortdl/saved_session.h>
 #include <ortdl/session.h>
 #include <ortdl/tracing.h>
@@ -18,6 +20,28 @@ std::vector<at::Tensor> run(const SessionPtr& session, at::TensorList inputs) {
   std::vector<at::Tensor> outputs = session->run(inputs);
   session->shapes().check(inputs, outputs);
   return outputs;
+}
+
+// Each op once more, below autograd, which includes torch.func's transforms: they hand it tensors
+// that only here still say that they need a gradient.
+template <typename Function, typename... Args>
+auto below_autograd(const char* name, Function& /*signature*/, const Args&... args) {
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
+  const at::AutoDispatchBelowAutograd below;
+  return op.call(args...);
+}
+
+ValuePtr to_ortvalue_autograd(const at::Tensor& self, std::optional<bool> copy) {
+  TORCH_CHECK_BUFFER(!needs_grad(self), "the tensor requires grad, ", kGradRemedy);
+  return below_autograd("ortdl::to_ortvalue", to_ortvalue, self, copy);
+}
+
+std::vector<at::Tensor> run_autograd(const SessionPtr& session, at::TensorList inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    TORCH_CHECK_BUFFER(!needs_grad(inputs[i]), "the tensor given for the input number ", i,
+                       " requires grad, ", kGradRemedy, ". ", expected_inputs(session->inputs()));
+  }
+  return below_autograd("ortdl::run", run, session, inputs);
 }
 
 // What torch.compile builds its fake session from, and compares before each call: one string.
@@ -78,6 +102,11 @@ TORCH_LIBRARY_IMPL(ortdl, CompositeExplicitAutograd, library) {
   library.impl("to_ortvalue", to_ortvalue);
   library.impl("from_ortvalue", from_ortvalue);
   library.impl("run", run);
+}
+
+TORCH_LIBRARY_IMPL(ortdl, Autograd, library) {
+  library.impl("to_ortvalue", to_ortvalue_autograd);
+  library.impl("run", run_autograd);
 }
 
 }  // namespace ortdl

@@ -36,7 +36,8 @@ size_t index_of(const std::vector<Node>& nodes, std::string_view name, const cha
 Session::Session(const SessionConfig& config) : Session(config, complete_options(config)) {}
 
 Session::Session(SessionConfig config, SessionOptionsHandle options)
-    : config_(std::move(config)),
+    : counted_(std::in_place),
+      config_(std::move(config)),
       handle_(load(config_, options.get())),
       inputs_(read_inputs(handle_.get())),
       outputs_(read_outputs(handle_.get())),
@@ -45,6 +46,12 @@ Session::Session(SessionConfig config, SessionOptionsHandle options)
   std::ranges::transform(inputs_, std::back_inserter(input_names_),
                          [](const Node& node) { return node.name.c_str(); });
   std::iota(all_outputs_.begin(), all_outputs_.end(), size_t{0});
+}
+
+void Session::release_resources() {
+  counted_.reset();
+  handle_.reset();
+  config_ = {};
 }
 
 std::vector<at::Tensor> Session::run(at::TensorList inputs) const {

@@ -9,6 +9,7 @@
 #include <ortdl/session_config.h>
 #include <ortdl/value.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,10 +57,13 @@ class Session final : public torch::CustomClassHolder {
   /// The index of the output `name`. \throws c10::ValueError that lists the outputs.
   [[nodiscard]] size_t output_index(std::string_view name) const;
 
+  /// Lets go of the model once the last strong reference is gone: a weak one keeps the object.
+  void release_resources() override;
+
  private:
   void check_output(size_t index) const;
 
-  detail::Counted<detail::Kind::kSession> counted_;
+  std::optional<detail::Counted<detail::Kind::kSession>> counted_;
   SessionConfig config_;
   SessionHandle handle_;
   std::vector<Node> inputs_;

@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
-#include <ATen/core/grad_mode.h>
+#include <ortdl/grad.h>
 #include <ortdl/shareable.h>
 
 namespace ortdl {
@@ -27,10 +27,6 @@ constexpr DispatchKeySet kIndirect({
     DispatchKey::BatchedNestedTensor,
     DispatchKey::FuncTorchGradWrapper,
 });
-
-bool needs_grad(const at::Tensor& tensor) noexcept {
-  return tensor.requires_grad() && at::GradMode::is_enabled();
-}
 
 bool has_all_bytes(const at::Tensor& contiguous) {
   return contiguous.numel() == 0 ||
@@ -117,9 +113,7 @@ at::Tensor make_shareable(const at::Tensor& tensor, Copy copy) {
   TORCH_CHECK_TYPE(tensor.defined(), "an undefined tensor was given: expected a tensor");
   refuse_indirect(tensor);
   static_cast<void>(element_type(tensor.scalar_type()));
-  TORCH_CHECK_BUFFER(!needs_grad(tensor),
-                     "the tensor requires grad, and ONNX Runtime would compute without gradients: "
-                     "use tensor.detach(), or convert under torch.no_grad()");
+  TORCH_CHECK_BUFFER(!needs_grad(tensor), "the tensor requires grad, ", kGradRemedy);
   TORCH_CHECK_VALUE(tensor.device().is_cpu(), "a tensor on ", tensor.device(),
                     " was given, and this version of ortdl_torch exchanges CPU memory only: move "
                     "it with tensor.cpu() first");
