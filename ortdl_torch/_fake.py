@@ -218,6 +218,8 @@ def _run_each(
 
 @torch.library.register_fake("ortdl::to_ortvalue")  # type: ignore[untyped-decorator]
 def _to_ortvalue(self: torch.Tensor, copy: bool | None = False) -> Any:
+    if self.device.type == "meta":
+        raise BufferError("a tensor on the meta device has no memory to share")
     raise _untraceable(f"torch.ops.ortdl.to_ortvalue(tensor, copy={copy})")
 
 

@@ -9,7 +9,9 @@ import onnxruntime
 import pytest
 import torch
 from support import ROOT, eventually, live
+from torch._dynamo import functional_export
 from torch._subclasses import FakeTensorMode
+from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 onnxruntime.set_default_logger_severity(4)
@@ -52,8 +54,8 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
 def fresh_compilers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing compiled before or after the test, and what is compiled stays in the build folder."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(ROOT / "build" / "inductor"))
-    # What it logs of an error holds its traceback, and pytest keeps that.
-    monkeypatch.setattr(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True)
+    # What PyTorch logs of an error holds its traceback, and pytest keeps that.
+    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
@@ -62,6 +64,16 @@ def fresh_compilers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for found in gc.get_objects():
         if type(found) is ShapeEnv:
             found.fake_tensor_cache.clear()
+
+
+@pytest.fixture
+def nothing_exported() -> Iterator[None]:
+    """PyTorch keeps what it exported in two places of its own."""
+    yield
+    proxy_tensor._FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT.clear()
+    left = vars(functional_export)
+    for name in [name for name in left if name.startswith("__compiled_fn")]:
+        del left[name]
 
 
 @pytest.fixture
