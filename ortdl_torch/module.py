@@ -92,7 +92,7 @@ class OnnxModule(torch.nn.Module):
         """Run the model on its inputs, by position or by name."""
         if not (is_dynamo_compiling() or _len_torch_dispatch_stack() or _get_tracing_state()):
             try:
-                outputs = self.session(*tensors, **named)
+                outputs = self.session(*tensors, **named) if named else self.session(*tensors)
             except BufferError:
                 if not any(map(_stands_for_another, (*tensors, *named.values()))):
                     raise

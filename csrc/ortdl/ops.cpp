@@ -24,24 +24,24 @@ std::vector<at::Tensor> run(const SessionPtr& session, at::TensorList inputs) {
 
 // Each op once more, below autograd, which includes torch.func's transforms: they hand it tensors
 // that only here still say that they need a gradient.
-template <typename Function, typename... Args>
-auto below_autograd(const char* name, Function& /*signature*/, const Args&... args) {
-  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
-  const at::AutoDispatchBelowAutograd below;
-  return op.call(args...);
-}
-
 ValuePtr to_ortvalue_autograd(const at::Tensor& self, std::optional<bool> copy) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("ortdl::to_ortvalue", "")
+                             .typed<decltype(to_ortvalue)>();
   TORCH_CHECK_BUFFER(!needs_grad(self), "the tensor requires grad, ", kGradRemedy);
-  return below_autograd("ortdl::to_ortvalue", to_ortvalue, self, copy);
+  const at::AutoDispatchBelowAutograd below;
+  return op.call(self, copy);
 }
 
 std::vector<at::Tensor> run_autograd(const SessionPtr& session, at::TensorList inputs) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ortdl::run", "").typed<decltype(run)>();
   for (size_t i = 0; i < inputs.size(); ++i) {
     TORCH_CHECK_BUFFER(!needs_grad(inputs[i]), "the tensor given for the input number ", i,
                        " requires grad, ", kGradRemedy, ". ", expected_inputs(session->inputs()));
   }
-  return below_autograd("ortdl::run", run, session, inputs);
+  const at::AutoDispatchBelowAutograd below;
+  return op.call(session, inputs);
 }
 
 // What torch.compile builds its fake session from, and compares before each call: one string.
