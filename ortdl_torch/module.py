@@ -98,9 +98,8 @@ class OnnxModule(torch.nn.Module):
                     raise
             else:
                 return outputs[0] if self._make is None else self._make(outputs)
-        results: list[torch.Tensor] = torch.ops.ortdl.run(
-            self.script_object, self._in_order(tensors, named)
-        )
+        ordered = self._in_order(tensors, named) if named else list(tensors)
+        results: list[torch.Tensor] = torch.ops.ortdl.run(self.script_object, ordered)
         if self._make is None:
             return results[0]
         return tuple(results) if torch.compiler.is_exporting() else self._make(results)
