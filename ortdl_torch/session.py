@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import onnxruntime
@@ -28,7 +28,8 @@ _SAVED_PROPERTIES = (
     "use_deterministic_compute",
 )
 
-_Providers = Sequence[str | tuple[str, Mapping[str, Any]]]
+Model = str | os.PathLike[str] | bytes | torch.ScriptObject
+Providers = Sequence[str | tuple[str, Mapping[str, Any]]]
 
 
 class NodeArg(NamedTuple):
@@ -85,9 +86,9 @@ class InferenceSession(_C.InferenceSessionBase):
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | bytes | torch.ScriptObject,
+        model: Model,
         sess_options: onnxruntime.SessionOptions | None = None,
-        providers: _Providers | None = None,
+        providers: Providers | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         *,
         move_inputs: bool = False,
@@ -140,6 +141,13 @@ class InferenceSession(_C.InferenceSessionBase):
         """The execution providers in use, preferred first; the CPU's is always last."""
         return self._provider_names()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # A session never changes, so one serves every copy.
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        copied._set_script_object(self.script_object)
+        return copied
+
     def __reduce__(self) -> tuple[Any, ...]:
         saved: Any = self.script_object.__getstate__()
         (version, model, *rest), _script_class = saved
@@ -179,7 +187,7 @@ def _saved_properties(options: onnxruntime.SessionOptions) -> dict[str, str]:
 
 
 def _provider_pairs(
-    providers: _Providers | None, provider_options: Sequence[Mapping[str, Any]] | None
+    providers: Providers | None, provider_options: Sequence[Mapping[str, Any]] | None
 ) -> list[tuple[str, dict[str, str]]]:
     if isinstance(providers, str):
         raise TypeError(f"providers must be a list, not a string: pass [{providers!r}]")

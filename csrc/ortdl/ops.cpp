@@ -1,4 +1,8 @@
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ortdl/grad.h>
+#include <ortdl/saved_session.h>
 #include <ortdl/session.h>
+#include <ortdl/tracing.h>
 #include <ortdl/value.h>
 #include <torch/library.h>
 
@@ -13,7 +17,51 @@ ValuePtr to_ortvalue(const at::Tensor& self, std::optional<bool> copy) {
 at::Tensor from_ortvalue(const ValuePtr& value) { return value->to_tensor(); }
 
 std::vector<at::Tensor> run(const SessionPtr& session, at::TensorList inputs) {
-  return session->run(inputs);
+  std::vector<at::Tensor> outputs = session->run(inputs);
+  session->shapes().check(inputs, outputs);
+  return outputs;
+}
+
+// Each op once more, below autograd, which includes torch.func's transforms: they hand it tensors
+// that only here still say that they need a gradient.
+ValuePtr to_ortvalue_autograd(const at::Tensor& self, std::optional<bool> copy) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("ortdl::to_ortvalue", "")
+                             .typed<decltype(to_ortvalue)>();
+  TORCH_CHECK_BUFFER(!needs_grad(self), "the tensor requires grad, ", kGradRemedy);
+  const at::AutoDispatchBelowAutograd below;
+  return op.call(self, copy);
+}
+
+std::vector<at::Tensor> run_autograd(const SessionPtr& session, at::TensorList inputs) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ortdl::run", "").typed<decltype(run)>();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    TORCH_CHECK_BUFFER(!needs_grad(inputs[i]), "the tensor given for the input number ", i,
+                       " requires grad, ", kGradRemedy, ". ", expected_inputs(session->inputs()));
+  }
+  const at::AutoDispatchBelowAutograd below;
+  return op.call(session, inputs);
+}
+
+// What torch.compile builds its fake session from, and compares before each call: one string.
+std::tuple<std::tuple<std::string, std::string>> flatten(const SessionPtr& session) {
+  return {{"shapes", session->shapes().json()}};
+}
+
+// torch.compile needs a fake session, since a real one cannot be among a graph's inputs;
+// torch.export in its strict mode leaves a fake one behind in the program that it makes.
+std::string tracing_mode(const SessionPtr& /*self*/) { return is_exporting() ? "real" : "fake"; }
+
+// torch.library.opcheck asks every argument for these two.
+template <typename Class>
+int64_t holds_no_tensors(const c10::intrusive_ptr<Class>& /*self*/) {
+  return 0;
+}
+
+template <typename Class>
+bool is_same(const c10::intrusive_ptr<Class>& self, const c10::intrusive_ptr<Class>& other) {
+  return self == other;
 }
 
 }  // namespace
@@ -26,7 +74,9 @@ TORCH_LIBRARY(ortdl, library) {
       .def("data_ptr", [](const ValuePtr& self) { return reinterpret_cast<int64_t>(self->data()); })
       .def("is_tensor", [](const ValuePtr& self) { return self->is_tensor(); })
       .def("has_value", [](const ValuePtr& self) { return self->has_value(); })
-      .def("packed", [](const ValuePtr& self) { return self->packed(); });
+      .def("packed", [](const ValuePtr& self) { return self->packed(); })
+      .def("__len__", holds_no_tensors<Value>)
+      .def("__eq__", is_same<Value>);
 
   library.class_<Session>("InferenceSession")
       .def(torch::init([](std::string path) {
@@ -34,11 +84,12 @@ TORCH_LIBRARY(ortdl, library) {
       }))
       .def("run", [](const SessionPtr& self,
                      const std::vector<at::Tensor>& inputs) { return self->run(inputs); })
-      .def_pickle(
-          [](const SessionPtr& self) { return self->config().state(); },
-          [](SessionState state) {
-            return c10::make_intrusive<Session>(SessionConfig::from_state(std::move(state)));
-          });
+      .def("__obj_flatten__", flatten)
+      .def("tracing_mode", tracing_mode)
+      .def("__len__", holds_no_tensors<Session>)
+      .def("__eq__", is_same<Session>)
+      .def_pickle([](const SessionPtr& self) { return save_session(self); },
+                  [](SessionState state) { return load_session(std::move(state)); });
 
   library.def(
       "to_ortvalue(Tensor self, bool? copy=False) -> __torch__.torch.classes.ortdl.OrtValue");
@@ -51,6 +102,11 @@ TORCH_LIBRARY_IMPL(ortdl, CompositeExplicitAutograd, library) {
   library.impl("to_ortvalue", to_ortvalue);
   library.impl("from_ortvalue", from_ortvalue);
   library.impl("run", run);
+}
+
+TORCH_LIBRARY_IMPL(ortdl, Autograd, library) {
+  library.impl("to_ortvalue", to_ortvalue_autograd);
+  library.impl("run", run_autograd);
 }
 
 }  // namespace ortdl

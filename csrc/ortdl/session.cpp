@@ -79,10 +79,12 @@ Session::Session(const SessionConfig& config, const SessionOptionsHandle& option
               options) {}
 
 Session::Session(const ProviderUse& use, SessionConfig config, const SessionOptionsHandle& options)
-    : config_(std::move(config)),
+    : counted_(std::in_place),
+      config_(std::move(config)),
       handle_(load(config_, options.get(), use)),
       inputs_(read_inputs(handle_.get())),
       outputs_(read_outputs(handle_.get())),
+      shapes_(inputs_, outputs_),
       all_outputs_(outputs_.size()),
       ep_devices_(read_ep_devices(handle_.get(), inputs_.size())),
       restored_(plugin_accelerator()),
@@ -103,10 +105,16 @@ Session::Session(const ProviderUse& use, SessionConfig config, const SessionOpti
   }
 }
 
-Session::~Session() {
+Session::~Session() { Session::release_resources(); }
+
+void Session::release_resources() {
   if (lanes_ != nullptr) {
-    lanes_->wait();  // its memory goes now
+    lanes_->wait();  // the session's memory goes now
   }
+  lanes_.reset();
+  counted_.reset();
+  handle_.reset();
+  config_ = {};
 }
 
 std::vector<at::Tensor> Session::run(at::TensorList inputs) const {

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ortdl/feeds.h>
+#include <ortdl/graph_shapes.h>
 #include <ortdl/lane.h>
 #include <ortdl/live.h>
 #include <ortdl/node.h>
@@ -66,11 +67,16 @@ class Session final : public torch::CustomClassHolder {
   /// The index of every output, for `run`.
   [[nodiscard]] at::ArrayRef<size_t> all_outputs() const noexcept { return all_outputs_; }
   [[nodiscard]] const SessionConfig& config() const noexcept { return config_; }
+  /// The declared shapes, for callers that rely on them.
+  [[nodiscard]] const GraphShapes& shapes() const noexcept { return shapes_; }
 
   /// The index of the input `name`. \throws c10::ValueError that lists the inputs.
   [[nodiscard]] size_t input_index(std::string_view name) const;
   /// The index of the output `name`. \throws c10::ValueError that lists the outputs.
   [[nodiscard]] size_t output_index(std::string_view name) const;
+
+  /// Lets go of the model once the last strong reference is gone: a weak one keeps the object.
+  void release_resources() override;
 
  private:
   Session(const ProviderUse& use, SessionConfig config, const SessionOptionsHandle& options);
@@ -84,11 +90,12 @@ class Session final : public torch::CustomClassHolder {
   [[nodiscard]] std::vector<ValuePtr> run_on_accelerator(const Feeds& feeds,
                                                          at::ArrayRef<size_t> outputs) const;
 
-  detail::Counted<detail::Kind::kSession> counted_;
+  std::optional<detail::Counted<detail::Kind::kSession>> counted_;
   SessionConfig config_;
   SessionHandle handle_;
   std::vector<Node> inputs_;
   std::vector<Node> outputs_;
+  GraphShapes shapes_;
   std::vector<const char*> input_names_;  // into inputs_
   std::vector<size_t> all_outputs_;
   std::vector<const OrtEpDevice*> ep_devices_;  // of each input, or null

@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
-#include <ATen/core/grad_mode.h>
+#include <ortdl/grad.h>
 #include <ortdl/shareable.h>
 
 namespace ortdl {
@@ -27,10 +27,6 @@ constexpr DispatchKeySet kIndirect({
     DispatchKey::BatchedNestedTensor,
     DispatchKey::FuncTorchGradWrapper,
 });
-
-bool needs_grad(const at::Tensor& tensor) noexcept {
-  return tensor.requires_grad() && at::GradMode::is_enabled();
-}
 
 bool has_all_bytes(const at::Tensor& contiguous) {
   return contiguous.numel() == 0 ||
@@ -117,9 +113,7 @@ at::Tensor make_shareable(const at::Tensor& tensor, Copy copy) {
   TORCH_CHECK_TYPE(tensor.defined(), "an undefined tensor was given: expected a tensor");
   refuse_indirect(tensor);
   static_cast<void>(element_type(tensor.scalar_type()));
-  TORCH_CHECK_BUFFER(!needs_grad(tensor),
-                     "the tensor requires grad, and ONNX Runtime would compute without gradients: "
-                     "use tensor.detach(), or convert under torch.no_grad()");
+  TORCH_CHECK_BUFFER(!needs_grad(tensor), "the tensor requires grad, ", kGradRemedy);
   static_cast<void>(memory_info(tensor.device()));
   require_all_bytes(tensor);
   const bool lazy = tensor.is_neg() || tensor.is_conj() || tensor._is_zerotensor();

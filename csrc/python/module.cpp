@@ -11,6 +11,7 @@
 #include <python/session.h>
 #include <python/session_factory.h>
 #include <python/stock.h>
+#include <python/tracing.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <map>
@@ -60,6 +61,7 @@ PYBIND11_MODULE(_C, module) {
     throw py::error_already_set();
   }
   install_release_queue();
+  install_exporting_hook();
   module.def("set_value_class", [](const py::object& cls) { set_value_class(cls.ptr()); });
   module.def("reinterpreted", [](const py::object& object, int64_t onnx) {
     ortdl::ValuePtr storage;

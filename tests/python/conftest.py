@@ -1,13 +1,18 @@
 """Fixtures of every test: quiet logs, and nothing of ours left alive when a test is over."""
 
 import gc
+import logging
 from collections.abc import Iterator
 
 import numpy as np
 import onnxruntime
 import pytest
 import torch
-from support import eventually, live
+from support import ROOT, eventually, live
+from torch._dynamo import functional_export
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental import proxy_tensor
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 onnxruntime.set_default_logger_severity(4)
 
@@ -43,6 +48,32 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
         # What died without the GIL is released by another thread, soon.
         assert eventually(nothing_more, 5), left
+
+
+@pytest.fixture
+def fresh_compilers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing compiled before or after the test, and what is compiled stays in the build folder."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(ROOT / "build" / "inductor"))
+    # What PyTorch logs of an error holds its traceback, and pytest keeps that.
+    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+    # PyTorch keeps what it traced in these, sessions included.
+    FakeTensorMode.cache_clear()
+    for found in gc.get_objects():
+        if type(found) is ShapeEnv:
+            found.fake_tensor_cache.clear()
+
+
+@pytest.fixture
+def nothing_exported() -> Iterator[None]:
+    """PyTorch keeps what it exported in two places of its own."""
+    yield
+    proxy_tensor._FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT.clear()
+    left = vars(functional_export)
+    for name in [name for name in left if name.startswith("__compiled_fn")]:
+        del left[name]
 
 
 @pytest.fixture

@@ -49,6 +49,41 @@ def subtract(shape: Shape = (None,)) -> bytes:
     )
 
 
+def difference_and_total(shape: Shape = ("n", 3)) -> bytes:
+    """difference = left - right, total = left + right."""
+    return model(
+        [
+            helper.make_node("Sub", ["left", "right"], ["difference"]),
+            helper.make_node("Add", ["left", "right"], ["total"]),
+        ],
+        [info("left", shape), info("right", shape)],
+        [info("difference", shape), info("total", shape)],
+    )
+
+
+def positive(declared: Shape = ("k",)) -> bytes:
+    """y = the elements of x that are above 0; y's shape is declared as asked, true or not."""
+    zero = helper.make_tensor("zero", FLOAT, [], [0.0])
+    return model(
+        [
+            helper.make_node("Greater", ["x", "zero"], ["above"]),
+            helper.make_node("Compress", ["x", "above"], ["y"]),
+        ],
+        [info("x", ["n"])],
+        [info("y", declared)],
+        [zero],
+    )
+
+
+def reshaped(declared: Shape) -> bytes:
+    """y = x in the shape that the second input says; y's shape is declared as asked."""
+    return model(
+        [helper.make_node("Reshape", ["x", "shape"], ["y"])],
+        [info("x", ["n"]), info("shape", ["rank"], TensorProto.INT64)],
+        [info("y", declared)],
+    )
+
+
 def weights_as_outputs(kind: str) -> bytes:
     """y = x * w, and w itself beside it: an initializer or the output of a Constant node."""
     weight = helper.make_tensor("w", FLOAT, [2], [2.0, 3.0])

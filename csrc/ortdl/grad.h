@@ -1,0 +1,20 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+/// \file
+/// When autograd wants to know how elements come about, which ONNX Runtime cannot tell.
+namespace ortdl {
+
+/// Whether `tensor` requires grad while grad mode is on, or carries a forward-mode tangent.
+[[nodiscard]] inline bool needs_grad(const at::Tensor& tensor) {
+  return (tensor.requires_grad() && at::GradMode::is_enabled()) || tensor._fw_grad(0).defined();
+}
+
+/// What to do about it, for messages.
+inline constexpr const char* kGradRemedy =
+    "and ONNX Runtime would compute without gradients: use tensor.detach(), or convert under "
+    "torch.no_grad()";
+
+}  // namespace ortdl

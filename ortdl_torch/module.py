@@ -1,0 +1,172 @@
+"""An ONNX model as a ``torch.nn.Module``."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar, cast
+
+import onnxruntime
+import torch
+from torch._C import DispatchKey, _get_tracing_state, _len_torch_dispatch_stack
+from torch.compiler import is_dynamo_compiling
+
+from ortdl_torch._outputs import Outputs, maker, outputs_type
+from ortdl_torch._script import as_identifiers, scriptable
+from ortdl_torch.session import InferenceSession, Model, Providers
+
+# Tensors with these have no memory to read: what they stand for is reached through the dispatcher.
+_STAND_INS = (
+    DispatchKey.Python,
+    DispatchKey.Functionalize,
+    DispatchKey.FuncTorchBatched,
+    DispatchKey.FuncTorchGradWrapper,
+)
+
+
+class OnnxModule(torch.nn.Module):
+    """An ONNX model as a module: in eager code, TorchScript, torch.compile and torch.export.
+
+    ``module(*tensors, **named_tensors)`` runs the model. The result is a tensor if the model has
+    one output, else a tuple: a named one if the outputs' names can be Python's. In exported and
+    traced programs it is a plain tuple, since their files cannot hold the class of a named one.
+
+    The module has no parameters: the weights are ONNX Runtime's. It can be pickled and deep-copied,
+    scripted, traced, compiled and exported, alone or inside other modules. What is saved contains
+    the model; a deep copy shares the session, which never changes.
+
+    Where PyTorch traces, shapes are what the model declares: dimensions of one name have one size,
+    fixed sizes are checked, and sizes that only running tells are unbacked symbols. A model whose
+    outputs are not as declared is a RuntimeError when the traced program first runs it; eager code
+    and scripted modules take its outputs as they are.
+
+    Args:
+        model: path of an ONNX file, its bytes, or a session, which then is shared.
+        sess_options: this and the rest as :class:`InferenceSession` takes them.
+        providers: names of execution providers, or pairs of name and options.
+        provider_options: a dict of options for each of ``providers``.
+
+    Attributes:
+        session: the :class:`InferenceSession` that runs the model.
+
+    Calling it raises what calling the session does: also where PyTorch traces, an input that
+    requires grad while grad mode is on is a BufferError.
+    """
+
+    __jit_ignored_attributes__: ClassVar[list[str]] = [
+        "session",
+        "_input_names",
+        "_output_names",
+        "_make",
+    ]
+    session: InferenceSession
+    script_object: torch.ScriptObject
+
+    def __init__(
+        self,
+        model: Model | InferenceSession,
+        sess_options: onnxruntime.SessionOptions | None = None,
+        providers: Providers | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(model, InferenceSession):
+            model = InferenceSession(model, sess_options, providers, provider_options)
+        elif any(given is not None for given in (sess_options, providers, provider_options)):
+            raise ValueError("a session cannot be given other options or providers")
+        self._set_session(model)
+
+    def _set_session(self, session: InferenceSession) -> None:
+        self.session = session
+        # Tracing and exporting find what the op takes only as an attribute.
+        self.script_object = session.script_object
+        self._input_names = tuple(node.name for node in session.get_inputs())
+        self._output_names = tuple(node.name for node in session.get_outputs())
+        result = outputs_type(self._output_names)
+        self._make = None if result is None else maker(result)
+        self.__class__ = _with_signature(cast(Hashable, type(self)), self._input_names)
+
+    def forward(self, *tensors: torch.Tensor, **named: torch.Tensor) -> Outputs:
+        """Run the model on its inputs, by position or by name."""
+        if not (is_dynamo_compiling() or _len_torch_dispatch_stack() or _get_tracing_state()):
+            try:
+                outputs = self.session(*tensors, **named) if named else self.session(*tensors)
+            except BufferError:
+                if not any(map(_stands_for_another, (*tensors, *named.values()))):
+                    raise
+            else:
+                return outputs[0] if self._make is None else self._make(outputs)
+        ordered = self._in_order(tensors, named) if named else list(tensors)
+        results: list[torch.Tensor] = torch.ops.ortdl.run(self.script_object, ordered)
+        if self._make is None:
+            return results[0]
+        return tuple(results) if torch.compiler.is_exporting() else self._make(results)
+
+    def _in_order(
+        self, tensors: tuple[torch.Tensor, ...], named: dict[str, torch.Tensor]
+    ) -> list[torch.Tensor]:
+        rest = self._input_names[len(tensors) :]
+        for name in named:
+            if name not in rest:
+                what = "was given twice" if name in self._input_names else "is none of the model's"
+                raise ValueError(f"the input '{name}' {what}: {', '.join(self._input_names)}")
+        for name in rest:
+            if name not in named:
+                raise ValueError(
+                    f"the input '{name}' was not given. The model's inputs are: "
+                    f"{', '.join(self._input_names)}"
+                )
+        return [*tensors, *[named[name] for name in rest]]
+
+    def extra_repr(self) -> str:
+        """What ``repr`` says of the model."""
+        return f"inputs=({', '.join(self._input_names)}), outputs=({', '.join(self._output_names)})"
+
+    def __prepare_scriptable__(self) -> torch.nn.Module:
+        return scriptable(self.script_object, self._input_names, self._output_names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made_here = "_declared" in type(self).__dict__
+        cls = type(self).__mro__[1] if made_here else type(self)
+        return _blank, (cls,), self.__getstate__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        for name in ("script_object", "_input_names", "_output_names", "_make"):
+            del state[name]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._set_session(state["session"])
+
+
+def _blank(cls: type[OnnxModule]) -> OnnxModule:
+    return cls.__new__(cls)
+
+
+def _stands_for_another(tensor: object) -> bool:
+    if not isinstance(tensor, torch.Tensor):
+        return False
+    keys = torch._C._dispatch_keys(tensor)
+    return any(keys.has(key) for key in _STAND_INS)
+
+
+# torch.export asks for a module's signature: by it dimensions are named, and inputs in the program.
+@cache
+def _with_signature(cls: type[OnnxModule], names: tuple[str, ...]) -> type[OnnxModule]:
+    if "_declared" in cls.__dict__ or cls.forward is not OnnxModule.forward:
+        return cls
+    general = OnnxModule.forward
+    forward = types.FunctionType(general.__code__, general.__globals__, "forward")
+    forward.__doc__ = general.__doc__
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [
+        inspect.Parameter(name, kind, annotation=torch.Tensor)
+        for name in ("self", *as_identifiers(names))
+    ]
+    forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    scope = {"forward": forward, "_declared": cls, "__module__": cls.__module__}
+    return type(cls.__name__, (cls,), scope | {"__doc__": cls.__doc__})
