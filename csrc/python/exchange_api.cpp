@@ -74,7 +74,7 @@ int current_work_stream(DLDeviceType type, int32_t index, void** out) noexcept {
   return answer([&] {
     const at::Device device = device_of(DLDevice{.device_type = type, .device_id = index});
     // The CPU has no streams.
-    *out = device.is_cpu() ? nullptr : reinterpret_cast<void*>(handle_of(current_stream(device)));
+    *out = device.is_cpu() ? nullptr : current_stream(device).native_handle();
   });
 }
 

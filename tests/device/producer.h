@@ -17,7 +17,7 @@ struct Producer {
   std::vector<float> data;
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
-  DLManagedTensorVersioned managed{};
+  DLManagedTensorVersioned managed{};  // NOLINT(bugprone-invalid-enum-default-initialization)
 
   explicit Producer(int index, std::vector<int64_t> shape = {4}) : sizes(std::move(shape)) {
     int64_t count = 1;
