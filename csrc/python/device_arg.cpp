@@ -4,22 +4,26 @@
 #include <python/device_arg.h>
 #include <torch/csrc/Device.h>
 
+#include <optional>
 #include <utility>
 
 namespace ortdl::python {
 namespace {
 
-at::Device by_name(const std::string& name) {
+std::optional<at::Device> parse(const std::string& name) {
   try {
-    const at::Device device(name);
-    if (device.str() == name) {  // PyTorch overlooks that an index is too large
-      return device;
-    }
+    return at::Device(name);
   } catch (const c10::Error&) {
-    // Said below.
+    return std::nullopt;
   }
-  TORCH_CHECK_VALUE(false, "'", name,
+}
+
+at::Device by_name(const std::string& name) {
+  const std::optional<at::Device> device = parse(name);
+  // PyTorch overlooks that an index is too large.
+  TORCH_CHECK_VALUE(device.has_value() && device->str() == name, "'", name,
                     "' is no device of PyTorch: name one as 'cpu', 'cuda' or 'cuda:0'");
+  return *device;
 }
 
 at::Device of_dlpack(PyObject* pair) {
