@@ -148,6 +148,13 @@ class InferenceSession(_C.InferenceSessionBase):
         copied._set_script_object(self.script_object)
         return copied
 
+    def __copy__(self) -> InferenceSession:
+        # A session is immutable, so that its copy may share it.
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        copied._set_script_object(self.script_object)
+        return copied
+
     def __reduce__(self) -> tuple[Any, ...]:
         saved: Any = self.script_object.__getstate__()
         (version, model, *rest), _script_class = saved

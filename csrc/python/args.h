@@ -13,9 +13,15 @@
 
 namespace ortdl::python {
 
+/// Whether `object` is a torch.Tensor or of a subclass. PyTorch's own check believes what an object
+/// says of its class, and then reads memory that is no tensor's.
+inline bool is_tensor(PyObject* object) noexcept {
+  return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(THPVariableClass)) != 0;
+}
+
 /// The tensor that `object` is. \throws c10::TypeError that says `role` and what it is instead.
 inline const at::Tensor& tensor_arg(PyObject* object, const char* role) {
-  TORCH_CHECK_TYPE(THPVariable_Check(object), role, " must be a torch.Tensor, not ",
+  TORCH_CHECK_TYPE(is_tensor(object), role, " must be a torch.Tensor, not ",
                    Py_TYPE(object)->tp_name);
   return THPVariable_Unpack(object);
 }

@@ -44,7 +44,7 @@ bool is_plain_tensor(PyObject* object) {
   if (THPVariable_CheckExact(object)) {
     return true;
   }
-  if (!THPVariable_Check(object)) {
+  if (!is_tensor(object)) {
     return false;
   }
   const auto own = py::handle(reinterpret_cast<PyObject*>(Py_TYPE(object))).attr("__dlpack__");
@@ -64,7 +64,7 @@ ValuePtr import_any(PyObject* object, const Delivery& delivery) {
   }
   CurrentDeviceGuard guard;
   // A table cannot be asked to move the elements.
-  const bool by_table = !delivery.device.has_value() && !THPVariable_Check(object);
+  const bool by_table = !delivery.device.has_value() && !is_tensor(object);
   if (const DLPackExchangeAPI* exchange = by_table ? find_exchange_api(object) : nullptr) {
     return import_by_exchange_api(*exchange, object, delivery.copy, guard);
   }

@@ -75,7 +75,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("update", [](const py::object& target, const py::object& source) {
     ortdl::ValuePtr target_storage;
     const ortdl::ValuePtr value = unwrap_value(target.ptr(), target_storage);
-    if (THPVariable_Check(source.ptr())) {
+    if (is_tensor(source.ptr())) {
       const at::Tensor tensor = THPVariable_Unpack(source.ptr());
       const py::gil_scoped_release released;
       return value->update(tensor);

@@ -62,7 +62,7 @@ PyObject* get_script_object(PyObject* self, void* /*unused*/) {
 }
 
 void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* object) {
-  if (!THPVariable_Check(object)) {
+  if (!is_tensor(object)) {
     ValuePtr storage;
     try {
       const ValuePtr value = unwrap_value(object, storage);

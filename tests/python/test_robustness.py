@@ -1,5 +1,6 @@
 """Inputs and moments that a careful stranger tried: each was wrong once."""
 
+import copy
 import ctypes
 import gc
 import os
@@ -208,3 +209,23 @@ def test_session_made_again_while_it_is_described() -> None:
         names.append(session.get_inputs()[0].name)
     assert set(names) == {"x"}
     assert sys.getrefcount(session) == 2
+
+
+@pytest.mark.parametrize("use", ["to_ortvalue(o)", "session(o)", "value.update_inplace(o)"])
+def test_what_only_says_that_it_is_a_tensor_is_none(use: str) -> None:
+    class Pretender:
+        __class__ = torch.Tensor  # type: ignore[assignment]
+
+    session = InferenceSession(unary("Relu"))
+    names = {"o": Pretender(), "session": session, "to_ortvalue": to_ortvalue}
+    names["value"] = to_ortvalue(torch.ones(2))
+    with refused(TypeError, "Pretender"):
+        eval(use, names)
+
+
+def test_a_shallow_copy_of_a_session_shares_it() -> None:
+    session = InferenceSession(unary("Relu"))
+    copied = copy.copy(session)
+    assert copied is not session
+    assert copied.script_object == session.script_object
+    assert copied(torch.tensor([-1.0, 2.0]))[0].tolist() == [0.0, 2.0]
