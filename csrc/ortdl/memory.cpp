@@ -162,15 +162,14 @@ void require_usable(at::Device device) {
   if (device.is_cpu()) {
     return;
   }
-  TORCH_CHECK_VALUE(c10::impl::hasDeviceGuardImpl(device.type()), "the memory is on device ",
-                    device,
-                    ", which this PyTorch was built without: install a PyTorch for that "
-                    "accelerator, or copy the elements to the CPU first");
+  TORCH_CHECK_VALUE(c10::impl::hasDeviceGuardImpl(device.type()), "the device ", device,
+                    " cannot be used, since this PyTorch was built without it: install a PyTorch "
+                    "for that accelerator, or keep the elements on the CPU");
   TORCH_CHECK_VALUE(device.has_index(), "the device ", device, " has no index: name one, as ",
                     device, ":0");
   const int count = c10::impl::VirtualGuardImpl(device.type()).deviceCount();
-  TORCH_CHECK_VALUE(device.index() < count, "the memory is on device ", device,
-                    ", but PyTorch sees ", count, " such devices");
+  TORCH_CHECK_VALUE(device.index() < count, "the device ", device, " cannot be used: PyTorch sees ",
+                    count, " such devices");
 }
 
 }  // namespace ortdl

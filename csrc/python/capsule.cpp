@@ -141,6 +141,18 @@ ValuePtr adopt(ManagedTensor managed, const Delivery& delivery) {
   return copy_of_dlpack(managed.tensor());
 }
 
+bool is_on_device(PyObject* object) {
+  const DLTensor* tensor = nullptr;
+  if (PyCapsule_IsValid(object, kVersioned) != 0) {
+    const auto* managed = pointer_of<DLManagedTensorVersioned>(object, kVersioned);
+    tensor = managed->version.major <= DLPACK_MAJOR_VERSION ? &managed->dl_tensor : nullptr;
+  } else if (PyCapsule_IsValid(object, kLegacy) != 0) {
+    tensor = &pointer_of<DLManagedTensor>(object, kLegacy)->dl_tensor;
+  }
+  return tensor != nullptr && tensor->device.device_type != kDLCPU &&
+         tensor->device.device_type != kDLCUDAHost && tensor->device.device_type != kDLROCMHost;
+}
+
 ValuePtr take_capsule(PyObject* capsule, const Delivery& delivery,
                       std::optional<DLDevice> expected) {
   TORCH_CHECK_TYPE(PyCapsule_CheckExact(capsule), "expected a DLPack capsule, not ",

@@ -27,6 +27,9 @@ struct Delivery {
 /// \throws c10::ValueError if that takes a copy and `delivery` allows none.
 [[nodiscard]] ValuePtr deliver(const ValuePtr& value, const Delivery& delivery);
 
+/// Whether `object` is a DLPack capsule, unused, of memory elsewhere than on the host.
+[[nodiscard]] bool is_on_device(PyObject* object);
+
 /// A value of what `capsule` holds. Until it is known to be usable, the capsule stays as it was;
 /// then it is marked as used before anything else happens.
 /// \param expected The device that the producer named, if it did.

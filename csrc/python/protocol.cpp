@@ -1,4 +1,5 @@
 #include <python/args.h>
+#include <python/capsule.h>
 #include <python/protocol.h>
 #include <python/stream_arg.h>
 
@@ -144,6 +145,9 @@ ValuePtr import_by_protocol(PyObject* object, const Delivery& delivery, CurrentD
   py::object capsule;
   if (to_host) {
     capsule = question.capsule_on_host(/*optional=*/device.has_value());
+    if (on_accelerator && capsule && is_on_device(capsule.ptr())) {
+      capsule = {};  // it was not moved, and for no stream of ours
+    }
   }
   const bool moved = static_cast<bool>(capsule);
   if (!moved) {
