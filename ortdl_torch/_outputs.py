@@ -21,7 +21,8 @@ def outputs_type(names: tuple[str, ...]) -> type[tuple[torch.Tensor, ...]] | Non
 def _tuple_type(names: tuple[str, ...]) -> type[tuple[torch.Tensor, ...]]:
     make: Any = namedtuple
     try:
-        made: Any = make("Outputs", names)
+        # TorchScript knows one class by each name.
+        made: Any = make("Outputs_" + "_".join(names), names)
     except ValueError:  # these names cannot be Python's
         return tuple
     # Another process would not find the class by its name.

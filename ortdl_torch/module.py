@@ -70,11 +70,14 @@ class OnnxModule(torch.nn.Module):
         sess_options: onnxruntime.SessionOptions | None = None,
         providers: Providers | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        move_inputs: bool = False,
     ) -> None:
         super().__init__()
+        options = (sess_options, providers, provider_options)
         if not isinstance(model, InferenceSession):
-            model = InferenceSession(model, sess_options, providers, provider_options)
-        elif any(given is not None for given in (sess_options, providers, provider_options)):
+            model = InferenceSession(model, *options, move_inputs=move_inputs)
+        elif move_inputs or any(given is not None for given in options):
             raise ValueError("a session cannot be given other options or providers")
         self._set_session(model)
 

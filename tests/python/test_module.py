@@ -285,3 +285,30 @@ def test_data_loader_workers_run_a_module() -> None:
         multiprocessing_context=multiprocessing.get_context("spawn"),
     )
     assert torch.cat(list(loader))[:, 0].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_models_with_other_names_are_scripted_in_one_process() -> None:
+    modules = [OnnxModule(difference_and_total()), OnnxModule(renamed())]
+    for module in modules:
+        scripted = torch.jit.script(module)
+        first, second = scripted(LEFT, RIGHT)
+        assert torch.equal(first, LEFT - RIGHT)
+        assert torch.equal(second, LEFT + RIGHT)
+
+
+def renamed() -> bytes:
+    """The difference and the total under other names."""
+    return model(
+        [
+            helper.make_node("Sub", ["left", "right"], ["less"]),
+            helper.make_node("Add", ["left", "right"], ["more"]),
+        ],
+        [info("left", ["n", 3]), info("right", ["n", 3])],
+        [info("less", ["n", 3]), info("more", ["n", 3])],
+    )
+
+
+def test_a_module_can_move_its_inputs() -> None:
+    assert OnnxModule(subtract(["n", 3]), move_inputs=True)(LEFT, RIGHT).equal(LEFT - RIGHT)
+    with refused(ValueError, "other options"):
+        OnnxModule(InferenceSession(subtract()), move_inputs=True)
