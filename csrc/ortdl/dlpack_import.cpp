@@ -158,16 +158,10 @@ at::Tensor copied_bytes(const DLTensor& tensor, const ElementType& type, int64_t
   if (!is_contiguous(tensor, count)) {
     return gathered(tensor, device);
   }
-  const at::TensorOptions options = at::TensorOptions(at::kByte).device(device);
-  const auto bytes = static_cast<int64_t>(type.bytes(count));
-  if (bytes == 0) {
-    return at::empty({0}, options);
+  if (count == 0) {
+    return at::empty({0}, at::TensorOptions(at::kByte).device(device));
   }
-  return at::for_blob(start_of(tensor), {bytes})
-      .options(options)
-      .target_device(device)
-      .make_tensor()
-      .clone();
+  return detail::bytes_at(start_of(tensor), type.bytes(count), device).clone();
 }
 
 }  // namespace

@@ -110,11 +110,7 @@ bool Feeds::must_move(const Node& node, at::Device device) const {
   if (device == node.device) [[likely]] {
     return false;
   }
-  for (const at::Device waiting : {device, node.device}) {
-    if (!waiting.is_cpu()) {
-      require_no_capture(current_stream(waiting));
-    }
-  }
+  require_no_capture(device, node.device);
   return true;
 }
 

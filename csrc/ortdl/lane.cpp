@@ -37,8 +37,7 @@ RunOptionsHandle Lane::run_options(bool wait) const {
   return options;
 }
 
-Lanes::Lanes(at::Device device, std::optional<c10::Stream> fixed)
-    : device_(device), known_(fixed.has_value()) {
+Lanes::Lanes(at::Device device, std::optional<c10::Stream> fixed) : device_(device) {
   if (fixed.has_value()) {
     streams_.push_back(*fixed);
   }
@@ -76,14 +75,13 @@ void Lanes::wait() const noexcept {
 }
 
 void Lanes::reuse_after(c10::Stream reader) const {
-  if (!known_) {
-    wait_on_host(reader);
-    return;
-  }
   // A lane made meanwhile begins after the first one, or is found here.
   for (size_t done = 0;;) {
     const std::vector<c10::Stream> streams = streams_from(done);
     if (streams.empty()) {
+      if (done == 0) {
+        wait_on_host(reader);  // a stream that nobody knows
+      }
       return;
     }
     for (const c10::Stream stream : streams) {
@@ -95,7 +93,7 @@ void Lanes::reuse_after(c10::Stream reader) const {
 
 Lane Lanes::take() {
   if (plugin_ == nullptr) {
-    return {.stream = known_ ? std::optional(streams_.front()) : std::nullopt};
+    return {.stream = streams_.empty() ? std::nullopt : std::optional(streams_.front())};
   }
   {
     const std::scoped_lock lock(mutex_);

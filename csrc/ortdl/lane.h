@@ -78,10 +78,9 @@ class Lanes final : public Reuser {
   [[nodiscard]] std::vector<c10::Stream> streams_from(size_t first) const;
 
   at::Device device_;
-  bool known_ = true;  // false: a stream that nobody knows
   const OrtEpDevice* plugin_ = nullptr;
   mutable std::mutex mutex_;
-  std::vector<c10::Stream> streams_;  // of every lane; only ever grows
+  std::vector<c10::Stream> streams_;  // of every lane, none if nobody knows it; only ever grows
   std::vector<Lane> idle_;            // of a plug-in
 };
 

@@ -121,34 +121,21 @@ at::Device device_of(const OrtMemoryInfo* info) {
 }
 
 at::Device device_of(DLDevice device) {
-  switch (device.device_type) {
-    case kDLCPU:
-    case kDLCUDAHost:
-    case kDLROCMHost:
-      TORCH_CHECK_VALUE(device.device_id == 0, "the DLPack tensor is on device type ",
-                        static_cast<int>(device.device_type), " with the index ", device.device_id,
-                        ", but host memory has the index 0");
-      return at::kCPU;
-    case kDLCUDA:
-    case kDLCUDAManaged:
-      if (!cuda_is_rocm()) {
-        const at::Device found = checked_device(at::kCUDA, device.device_id);
-        require_usable(found);
-        return found;
-      }
-      break;
-    case kDLROCM: {
-      const at::Device found = checked_device(rocm_type(), device.device_id);
-      require_usable(found);
-      return found;
-    }
-    default:
-      break;
+  if (is_host(device.device_type)) {
+    TORCH_CHECK_VALUE(device.device_id == 0, "the DLPack tensor is on device type ",
+                      static_cast<int>(device.device_type), " with the index ", device.device_id,
+                      ", but host memory has the index 0");
+    return at::kCPU;
   }
-  TORCH_CHECK_VALUE(false, "the DLPack tensor is on device type ",
-                    static_cast<int>(device.device_type), " (index ", device.device_id,
+  const bool is_cuda = device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
+  TORCH_CHECK_VALUE((is_cuda && !cuda_is_rocm()) || device.device_type == kDLROCM,
+                    "the DLPack tensor is on device type ", static_cast<int>(device.device_type),
+                    " (index ", device.device_id,
                     "), for which this PyTorch has no device that values can live on: move it to "
                     "the CPU first");
+  const at::Device found = checked_device(is_cuda ? at::kCUDA : rocm_type(), device.device_id);
+  require_usable(found);
+  return found;
 }
 
 DLDevice dlpack_device(at::Device device) noexcept {

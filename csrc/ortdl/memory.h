@@ -31,6 +31,11 @@ namespace ortdl {
 /// As above. \throws c10::ValueError that names the memory if PyTorch has no device for it.
 [[nodiscard]] at::Device device_of(const OrtMemoryInfo* info);
 
+/// Whether DLPack's `type` is memory that the host can read, pinned or not.
+[[nodiscard]] constexpr bool is_host(DLDeviceType type) noexcept {
+  return type == kDLCPU || type == kDLCUDAHost || type == kDLROCMHost;
+}
+
 /// PyTorch's device for memory that DLPack describes by `device`.
 /// \throws c10::ValueError that names `device` if this PyTorch has no such device.
 [[nodiscard]] at::Device device_of(DLDevice device);

@@ -242,19 +242,12 @@ const OrtEpDevice* choose(const std::vector<const OrtEpDevice*>& devices,
   return devices[wanted];
 }
 
-const OrtMemoryInfo* memory_of(const OrtEpDevice* device) {
-  return api().EpDevice_MemoryInfo(device, OrtDeviceMemoryType_DEFAULT);
-}
-
-// What PyTorch has a name for and can use; other plug-ins work on the CPU's memory or hide theirs.
+// The accelerator on whose memory a plug-in works, if PyTorch has a name for it; others work on the
+// CPU's or hide theirs.
 std::optional<at::Device> accelerator_of(const OrtEpDevice* device) {
-  const OrtMemoryInfo* memory = memory_of(device);
+  const OrtMemoryInfo* memory = api().EpDevice_MemoryInfo(device, OrtDeviceMemoryType_DEFAULT);
   const auto found = memory == nullptr ? std::nullopt : find_device(memory);
-  if (!found.has_value() || found->is_cpu()) {
-    return std::nullopt;
-  }
-  require_usable(*found);
-  return found;
+  return found.has_value() && !found->is_cpu() ? found : std::nullopt;
 }
 
 void append_plugin(const Placement& place, const std::vector<const OrtEpDevice*>& devices) {
@@ -263,6 +256,7 @@ void append_plugin(const Placement& place, const std::vector<const OrtEpDevice*>
   StringDict texts = texts_of(provider);
   std::optional<c10::Stream> stream;
   if (const auto accelerator = accelerator_of(device); accelerator.has_value()) {
+    require_usable(*accelerator);
     if (provider.name == kCuda || provider.name == kRocm) {
       stream = prepare(place, *accelerator, texts);
     } else if (names_stream(provider)) {
@@ -339,9 +333,8 @@ std::vector<std::string> available_providers() {
 
 std::optional<at::DeviceType> plugin_accelerator() {
   for (const OrtEpDevice* candidate : ep_devices()) {
-    const OrtMemoryInfo* memory = memory_of(candidate);
-    const auto device = memory == nullptr ? std::nullopt : find_device(memory);
-    if (device.has_value() && !device->is_cpu() && c10::impl::hasDeviceGuardImpl(device->type())) {
+    const auto device = accelerator_of(candidate);
+    if (device.has_value() && c10::impl::hasDeviceGuardImpl(device->type())) {
       return device->type();
     }
   }
@@ -351,8 +344,7 @@ std::optional<at::DeviceType> plugin_accelerator() {
 const OrtEpDevice* find_ep_device(const std::string& name, at::Device device) {
   const std::vector<const OrtEpDevice*> devices = ep_devices(name);
   const auto found = std::ranges::find_if(devices, [device](const OrtEpDevice* candidate) {
-    const OrtMemoryInfo* memory = memory_of(candidate);
-    return memory != nullptr && find_device(memory) == device;
+    return accelerator_of(candidate) == device;
   });
   return found == devices.end() ? nullptr : *found;
 }

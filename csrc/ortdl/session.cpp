@@ -20,8 +20,8 @@ std::optional<at::Device> current_of(std::optional<at::DeviceType> type) {
 }
 
 SessionHandle load(const SessionConfig& config, const OrtSessionOptions* options,
-                   const ProviderUse& use) {
-  const c10::OptionalDeviceGuard found(current_of(plugin_accelerator()));
+                   const ProviderUse& use, std::optional<at::DeviceType> restored) {
+  const c10::OptionalDeviceGuard found(current_of(restored));
   // A provider waits for its accelerator, may change the current device, and allocates where its
   // work will be.
   if (use.device.has_value()) {
@@ -81,13 +81,13 @@ Session::Session(const SessionConfig& config, const SessionOptionsHandle& option
 Session::Session(const ProviderUse& use, SessionConfig config, const SessionOptionsHandle& options)
     : counted_(std::in_place),
       config_(std::move(config)),
-      handle_(load(config_, options.get(), use)),
+      restored_(plugin_accelerator()),
+      handle_(load(config_, options.get(), use, restored_)),
       inputs_(read_inputs(handle_.get())),
       outputs_(read_outputs(handle_.get())),
       shapes_(inputs_, outputs_),
       all_outputs_(outputs_.size()),
       ep_devices_(read_ep_devices(handle_.get(), inputs_.size())),
-      restored_(plugin_accelerator()),
       moves_inputs_(config_.moves_inputs()),
       torch_memory_(use.torch_memory && !config_.shares_allocators()) {
   std::ranges::transform(inputs_, std::back_inserter(input_names_),
@@ -129,7 +129,7 @@ std::vector<at::Tensor> Session::run(at::TensorList inputs) const {
 
 std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> outputs) const {
   std::ranges::for_each(outputs, [this](size_t index) { check_output(index); });
-  const std::vector<ValuePtr> values =
+  const Values values =
       lanes_ == nullptr ? run_on_cpu(feeds, outputs) : run_on_accelerator(feeds, outputs);
   std::vector<at::Tensor> results;
   results.reserve(values.size());
@@ -143,7 +143,7 @@ std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> ou
   return results;
 }
 
-std::vector<ValuePtr> Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs) const {
+Session::Values Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs) const {
   Small<const char*> names;
   for (const size_t index : outputs) {
     names.push_back(outputs_[index].name.c_str());
@@ -154,7 +154,7 @@ std::vector<ValuePtr> Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_
                                 input_names_.size(), names.data(), names.size(), raw.data()));
   Small<ValueHandle> owned(raw.begin(), raw.end());
   check_status(failed.release());
-  std::vector<ValuePtr> values;
+  Values values;
   values.reserve(owned.size());
   for (ValueHandle& output : owned) {
     values.push_back(c10::make_intrusive<Value>(std::move(output)));
@@ -162,8 +162,8 @@ std::vector<ValuePtr> Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_
   return values;
 }
 
-std::vector<ValuePtr> Session::run_on_accelerator(const Feeds& feeds,
-                                                  at::ArrayRef<size_t> outputs) const {
+Session::Values Session::run_on_accelerator(const Feeds& feeds,
+                                            at::ArrayRef<size_t> outputs) const {
   // A binding gives each output once.
   std::vector<const Node*> wanted;
   std::vector<size_t> places;
@@ -176,7 +176,7 @@ std::vector<ValuePtr> Session::run_on_accelerator(const Feeds& feeds,
   }
   const std::vector<ValuePtr> made =
       run_on_device(handle_.get(), lanes_, inputs_, feeds, wanted, torch_memory_);
-  std::vector<ValuePtr> values;
+  Values values;
   std::ranges::transform(places, std::back_inserter(values),
                          [&made](size_t place) { return made[place]; });
   return values;

@@ -79,19 +79,20 @@ class Session final : public torch::CustomClassHolder {
   void release_resources() override;
 
  private:
+  using Values = c10::SmallVector<ValuePtr, 8>;
+
   Session(const ProviderUse& use, SessionConfig config, const SessionOptionsHandle& options);
   void check_output(size_t index) const;
   [[nodiscard]] std::shared_ptr<Lanes> make_lanes(at::Device accelerator,
                                                   std::optional<c10::Stream> fixed) const;
   // What can make a stream for each run, or null.
   [[nodiscard]] const OrtEpDevice* stream_maker(at::Device accelerator) const;
-  [[nodiscard]] std::vector<ValuePtr> run_on_cpu(const Feeds& feeds,
-                                                 at::ArrayRef<size_t> outputs) const;
-  [[nodiscard]] std::vector<ValuePtr> run_on_accelerator(const Feeds& feeds,
-                                                         at::ArrayRef<size_t> outputs) const;
+  [[nodiscard]] Values run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs) const;
+  [[nodiscard]] Values run_on_accelerator(const Feeds& feeds, at::ArrayRef<size_t> outputs) const;
 
   std::optional<detail::Counted<detail::Kind::kSession>> counted_;
   SessionConfig config_;
+  std::optional<at::DeviceType> restored_;  // whose current device loading and runs may change
   SessionHandle handle_;
   std::vector<Node> inputs_;
   std::vector<Node> outputs_;
@@ -99,7 +100,6 @@ class Session final : public torch::CustomClassHolder {
   std::vector<const char*> input_names_;  // into inputs_
   std::vector<size_t> all_outputs_;
   std::vector<const OrtEpDevice*> ep_devices_;  // of each input, or null
-  std::optional<at::DeviceType> restored_;      // whose current device a run may change
   bool moves_inputs_;
   bool torch_memory_;
   std::shared_ptr<Lanes> lanes_;  // null on the CPU

@@ -57,6 +57,14 @@ void require_no_capture(c10::Stream stream) {
               "it ended");
 }
 
+void require_no_capture(at::Device from, at::Device to) {
+  for (const at::Device device : {from, to}) {
+    if (!device.is_cpu()) {
+      require_no_capture(current_stream(device));
+    }
+  }
+}
+
 void wait_on_host(c10::Stream stream) {
   require_no_capture(stream);
   const c10::DeviceGuard restored(stream.device());

@@ -41,6 +41,10 @@ void order(c10::Stream earlier, c10::Stream later);
 /// \throws c10::Error if `stream` is being captured, which a wait would break.
 void require_no_capture(c10::Stream stream);
 
+/// The same of what is current on both devices, for a copy between them, which makes the host wait.
+/// The CPU has no streams.
+void require_no_capture(at::Device from, at::Device to);
+
 /// Let the host wait for the work queued on `stream`. Do not hold Python's GIL.
 /// \throws as `require_no_capture` does.
 void wait_on_host(c10::Stream stream);

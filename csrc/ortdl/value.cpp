@@ -16,21 +16,9 @@ c10::VariableVersion version_of(const at::Tensor& tensor) {
                                : tensor.unsafeGetTensorImpl()->version_counter();
 }
 
-at::Tensor bytes_at(const void* data, size_t count, at::Device device) {
-  // A source, which is never written to.
-  return at::for_blob(const_cast<void*>(data), {static_cast<int64_t>(count)})
-      .options(at::TensorOptions(at::kByte).device(device))
-      .target_device(device)
-      .make_tensor();
-}
-
 // Copies between devices make the host wait for all that has to do with either.
 void require_host_wait(const Value& value, at::Device other) {
-  for (const at::Device device : {value.device(), other}) {
-    if (!device.is_cpu()) {
-      require_no_capture(current_stream(device));
-    }
-  }
+  require_no_capture(value.device(), other);
   if (const auto home = value.stream(); home.has_value()) {
     require_no_capture(*home);
   }
@@ -43,6 +31,14 @@ bool overlap(const void* one, const void* other, size_t bytes) noexcept {
 }
 
 }  // namespace
+
+at::Tensor detail::bytes_at(const void* data, size_t count, at::Device device) {
+  // PyTorch takes a pointer to change, but nobody writes to a source.
+  return at::for_blob(const_cast<void*>(data), {static_cast<int64_t>(count)})
+      .options(at::TensorOptions(at::kByte).device(device))
+      .target_device(device)
+      .make_tensor();
+}
 
 Value::Value(ValueHandle handle, std::optional<c10::Stream> home,
              std::shared_ptr<const Reuser> reuser)
@@ -210,9 +206,7 @@ c10::Storage Value::storage() const {
 }
 
 at::Tensor Value::view(at::IntArrayRef sizes, at::ScalarType scalar) const {
-  if (use_ != nullptr) {
-    use_->order_before(current_stream(device_));
-  }
+  order_before_current();
   c10::Storage memory = storage();
   const auto offset =
       static_cast<const std::byte*>(data_) - static_cast<const std::byte*>(memory.data());
@@ -273,6 +267,12 @@ void Value::order_before(c10::Stream reader) const {
   }
 }
 
+void Value::order_before_current() const {
+  if (use_ != nullptr) {
+    use_->order_before(current_stream(device_));
+  }
+}
+
 size_t Value::nbytes() const { return type().bytes(c10::multiply_integers(sizes_)); }
 
 std::string Value::type_string() const {
@@ -300,7 +300,7 @@ void Value::write(const void* source, at::Device device) {
   if (device != device_) {
     require_host_wait(*this, device);
   }
-  at::Tensor from = bytes_at(source, nbytes(), device);
+  at::Tensor from = detail::bytes_at(source, nbytes(), device);
   if (device == device_ && overlap(data_, source, nbytes())) {
     from = from.clone();
   }
@@ -317,7 +317,7 @@ void Value::update(const Value& source) {
     if (source.device_ != device_) {
       require_host_wait(source, device_);
     }
-    source.order_before(current_stream(source.device_));
+    source.order_before_current();
   }
   write(source.data(), source.device());
 }

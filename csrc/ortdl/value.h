@@ -137,6 +137,9 @@ class Value final : public torch::CustomClassHolder {
   /// the memory not be reused before the work that follows on it is done. On the CPU, nothing.
   /// \throws c10::Error as `order` does, under graph capture above all.
   void order_before(c10::Stream reader) const;
+  /// The same for the stream that is current on the value's accelerator, for readers who order
+  /// themselves after that one.
+  void order_before_current() const;
 
   /// Copy the elements of `source`, which may overlap or be on another device, into this value's
   /// memory, and say so to autograd. \throws c10::BufferError if this value is read-only,
@@ -178,5 +181,10 @@ class Value final : public torch::CustomClassHolder {
 };
 
 using ValuePtr = c10::intrusive_ptr<Value>;
+
+namespace detail {
+/// A flat uint8 tensor over memory that outlives it and is only read.
+[[nodiscard]] at::Tensor bytes_at(const void* data, size_t count, at::Device device);
+}  // namespace detail
 
 }  // namespace ortdl

@@ -149,8 +149,7 @@ bool is_on_device(PyObject* object) {
   } else if (PyCapsule_IsValid(object, kLegacy) != 0) {
     tensor = &pointer_of<DLManagedTensor>(object, kLegacy)->dl_tensor;
   }
-  return tensor != nullptr && tensor->device.device_type != kDLCPU &&
-         tensor->device.device_type != kDLCUDAHost && tensor->device.device_type != kDLROCMHost;
+  return tensor != nullptr && !is_host(tensor->device.device_type);
 }
 
 ValuePtr take_capsule(PyObject* capsule, const Delivery& delivery,

@@ -1,7 +1,6 @@
 #include <ATen/ops/empty.h>
 #include <python/capsule.h>
 #include <python/exchange_api.h>
-#include <python/export.h>
 #include <python/guarded.h>
 #include <python/ortvalue.h>
 #include <python/stream_arg.h>
@@ -31,7 +30,7 @@ int from_object(void* object, DLManagedTensorVersioned** out) noexcept {
     ValuePtr storage;
     const ValuePtr& value = unwrap_value(static_cast<PyObject*>(object), storage);
     // Whoever takes it orders itself after the current stream, not after the value's.
-    order_before_current(*value);
+    value->order_before_current();
     *out = to_dlpack_versioned(value);
   });
 }

@@ -58,12 +58,6 @@ bool moves_to_host(PyObject* dl_device, const Value& value) {
 
 }  // namespace
 
-void order_before_current(const Value& value) {
-  if (const at::Device device = value.device(); !device.is_cpu()) {
-    value.order_before(current_stream(device));
-  }
-}
-
 PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     TORCH_CHECK_TYPE(count == 0, "__dlpack__ takes no positional arguments, but ", count,
@@ -114,7 +108,7 @@ PyObject* to_dlpack(PyObject* /*module*/, PyObject* const* args, Py_ssize_t coun
     const ValuePtr& value = unwrap_value(args[0], storage);
     auto capsule =
         py::reinterpret_steal<py::object>(make_capsule(value, is_versioned(request.max_version)));
-    order_before_current(*value);
+    value->order_before_current();
     return capsule.release().ptr();
   });
 }

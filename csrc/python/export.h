@@ -7,11 +7,6 @@
 /// The producer's side of the DLPack protocol.
 namespace ortdl::python {
 
-/// Let the stream that is current on `value`'s accelerator wait for its elements: for readers who
-/// order themselves after that stream.
-/// \throws as `Value::order_before` does.
-void order_before_current(const Value& value);
-
 /// `OrtValue.__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)`.
 PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 /// `OrtValue.__dlpack_device__()`.

@@ -27,11 +27,7 @@ ValuePtr import_tensor(const at::Tensor& tensor, const Delivery& delivery) {
   }
   TORCH_CHECK_VALUE(delivery.copy != Copy::kNever, "moving a tensor on ", device, " to ", target,
                     " needs a copy: pass copy=None");
-  for (const at::Device waiting : {device, target}) {
-    if (!waiting.is_cpu()) {
-      require_no_capture(current_stream(waiting));
-    }
-  }
+  require_no_capture(device, target);
   // Without the GIL, another thread may drop the caller's.
   const at::Tensor held = tensor;  // NOLINT(performance-unnecessary-copy-initialization)
   const py::gil_scoped_release released;

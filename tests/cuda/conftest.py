@@ -12,7 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
 import emulator
 from exchange import state
-from support import eventually, live
+from support import has_failed, live, nothing_more_than
+from support import pytest_runtest_makereport as pytest_runtest_makereport
 
 
 def pytest_report_header() -> str:
@@ -28,15 +29,6 @@ def pytest_sessionstart() -> None:
         pytest.exit("no CUDA device, not even an emulated one: run tools/test_cuda.py", 2)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Note a failed test: its traceback keeps objects alive, so that counting them says nothing."""
-    report = yield
-    if report.when == "call" and report.failed:
-        item.user_properties.append(("failed", True))
-    return report
-
-
 @pytest.fixture(autouse=True)
 def sane(request: pytest.FixtureRequest) -> Iterator[None]:
     """Each test leaves the devices and streams as it found them, and nothing of ours alive."""
@@ -49,18 +41,11 @@ def sane(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not torch.cuda.is_current_stream_capturing()
     for index in range(torch.cuda.device_count()):
         torch.cuda.synchronize(index)
-    if ("failed", True) in request.node.user_properties:
+    if has_failed(request):
         torch.cuda.set_device(before[0])
         return
     assert state() == before
-    left: dict[str, int] = {}
-
-    def nothing_more() -> bool:
-        left.clear()
-        left.update({name: n - alive[name] for name, n in live().items() if n > alive[name]})
-        return not left
-
-    assert eventually(nothing_more, 5), left
+    nothing_more_than(alive)
 
 
 @pytest.fixture

@@ -277,14 +277,20 @@ def test_a_device_without_an_index_is_the_current_one(two_devices: None) -> None
     assert value.device == torch.device("cuda:1")
 
 
+def lend(kind: str, pending: Pending) -> object:
+    """The memory of `pending` in one of the forms that from_dlpack takes."""
+    if kind == "tensor":
+        return pending.tensor
+    if kind == "foreign":
+        return Foreign(pending)
+    value = to_ortvalue(pending.tensor)
+    return value if kind == "value" else ortdl_torch.to_dlpack(value)
+
+
 @pytest.mark.parametrize("kind", ["tensor", "value", "foreign"])
 def test_from_a_device_to_another(two_devices: None, kind: str) -> None:
     pending = Pending(torch.cuda.current_stream("cuda:0"))
-    given = {
-        "tensor": lambda: pending.tensor,
-        "value": lambda: to_ortvalue(pending.tensor),
-        "foreign": lambda: Foreign(pending),
-    }[kind]()
+    given = lend(kind, pending)
     with refused(ValueError, "copy=None", "cuda:1"):
         from_dlpack(given, device="cuda:1", copy=False)
     value = from_dlpack(given, device="cuda:1")
@@ -297,12 +303,7 @@ def test_from_a_device_to_another(two_devices: None, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["tensor", "value", "capsule", "foreign"])
 def test_from_a_device_to_the_cpu(pending: Pending, kind: str) -> None:
     with torch.cuda.stream(pending.stream):
-        given = {
-            "tensor": lambda: pending.tensor,
-            "value": lambda: to_ortvalue(pending.tensor),
-            "capsule": lambda: ortdl_torch.to_dlpack(to_ortvalue(pending.tensor)),
-            "foreign": lambda: Foreign(pending),
-        }[kind]()
+        given = lend(kind, pending)
         with refused(ValueError, "copy=None", "cpu"):
             from_dlpack(given, device="cpu", copy=False)
         value = from_dlpack(given, device="cpu")

@@ -52,15 +52,20 @@ TEST_F(DeviceValueTest, ShowsOnnxRuntimeTheDevicesMemory) {
   EXPECT_EQ(data, tensor.data_ptr());
 }
 
-TEST_F(DeviceValueTest, ReadsWhereOnnxRuntimesOwnValueIs) {
-  float memory = 0;
+// ONNX Runtime's own value of one float at `memory`, which is taken for device number `index`'s.
+ValueHandle runtime_value_at(float& memory, int index) {
   constexpr int64_t size = 1;
   ::OrtValue* made = nullptr;
-  check_status(api().CreateTensorWithDataAsOrtValue(memory_info(device(3)), &memory, sizeof memory,
-                                                    &size, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT,
-                                                    &made));
+  check_status(api().CreateTensorWithDataAsOrtValue(memory_info(device(index)), &memory,
+                                                    sizeof memory, &size, 1,
+                                                    ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &made));
+  return ValueHandle(made);
+}
+
+TEST_F(DeviceValueTest, ReadsWhereOnnxRuntimesOwnValueIs) {
+  float memory = 0;
   const c10::Stream stream = new_stream(3);
-  const ValuePtr value = c10::make_intrusive<Value>(ValueHandle(made), stream);
+  const ValuePtr value = c10::make_intrusive<Value>(runtime_value_at(memory, 3), stream);
   EXPECT_EQ(value->device(), device(3));
   EXPECT_EQ(value->stream(), stream);
   const at::Tensor tensor = value->to_tensor();
@@ -72,12 +77,7 @@ TEST_F(DeviceValueTest, ReadsWhereOnnxRuntimesOwnValueIs) {
 
 TEST_F(DeviceValueTest, RefusesAValueOfOnnxRuntimeOnADeviceThatPyTorchDoesNotHave) {
   float memory = 0;
-  constexpr int64_t size = 1;
-  ::OrtValue* made = nullptr;
-  check_status(api().CreateTensorWithDataAsOrtValue(memory_info(device(7)), &memory, sizeof memory,
-                                                    &size, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT,
-                                                    &made));
-  ValueHandle handle(made);
+  ValueHandle handle = runtime_value_at(memory, 7);
   expect_error<c10::ValueError>([&] { return held(std::move(handle)); }, {":7", "4 such devices"});
 }
 

@@ -8,7 +8,8 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from support import ROOT, eventually, live
+from support import ROOT, has_failed, live, nothing_more_than
+from support import pytest_runtest_makereport as pytest_runtest_makereport
 from torch._dynamo import functional_export
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental import proxy_tensor
@@ -23,31 +24,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Note a failed test: its traceback keeps objects alive, so that counting them says nothing."""
-    report = yield
-    if report.when == "call" and report.failed:
-        item.user_properties.append(("failed", True))
-    return report
-
-
 @pytest.fixture(autouse=True)
 def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Each test lets go of every value, of every tensor's memory and of every session."""
     before = live()
     yield
-    if ("failed", True) not in request.node.user_properties:
-        left: dict[str, int] = {}
-
-        def nothing_more() -> bool:
-            # An earlier test that failed may have kept objects until now: fewer are no fault.
-            left.clear()
-            left.update({k: n - before[k] for k, n in live().items() if n > before[k]})
-            return not left
-
-        # What died without the GIL is released by another thread, soon.
-        assert eventually(nothing_more, 5), left
+    if not has_failed(request):
+        nothing_more_than(before)
 
 
 @pytest.fixture

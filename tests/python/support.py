@@ -101,6 +101,34 @@ def refused(kind: type[BaseException], *words: str) -> Iterator[None]:
         )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Note a failed test: its traceback keeps objects alive, so that counting them says nothing."""
+    report = yield
+    if report.when == "call" and report.failed:
+        item.user_properties.append(("failed", True))
+    return report
+
+
+def has_failed(request: pytest.FixtureRequest) -> bool:
+    """Whether the test that `request` is of failed, as the hook above noted."""
+    return ("failed", True) in request.node.user_properties
+
+
+def nothing_more_than(before: dict[str, int]) -> None:
+    """Check that no more of our objects are alive than `before`, or soon are not."""
+    left: dict[str, int] = {}
+
+    def nothing_more() -> bool:
+        # An earlier test that failed may have kept objects until now: fewer are no fault.
+        left.clear()
+        left.update({name: n - before[name] for name, n in live().items() if n > before[name]})
+        return not left
+
+    # What died without the GIL is released by another thread, soon.
+    assert eventually(nothing_more, 5), left
+
+
 def in_new_process(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
     """Run `code` in a Python of its own, with `path` and the clone in front of its module path."""
     entries = [str(p) for p in (*path, ROOT)]
