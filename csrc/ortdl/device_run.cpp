@@ -57,7 +57,8 @@ class Working {
 
 std::vector<ValuePtr> run_on_device(OrtSession* session, const std::shared_ptr<Lanes>& lanes,
                                     const std::vector<Node>& inputs, const Feeds& feeds,
-                                    const std::vector<const Node*>& outputs, bool torch_memory) {
+                                    const std::vector<const Node*>& outputs, bool torch_memory,
+                                    OrtRunOptions* options) {
   const at::Device device = lanes->device();
   const c10::Stream joined = current_stream(device);
   TORCH_CHECK(!joined.is_capturing(), "a session cannot run while ", joined,
@@ -66,7 +67,7 @@ std::vector<ValuePtr> run_on_device(OrtSession* session, const std::shared_ptr<L
   const Lanes::Loan lane(*lanes);
   const bool host_reads =
       std::ranges::any_of(outputs, [](const Node* output) { return output->device.is_cpu(); });
-  const RunOptionsHandle options = lane->run_options(host_reads);
+  const RunOptionsHandle made = lane->run_options(host_reads);
   const IoBindingHandle binding = bind(session, inputs, feeds, outputs);
 
   feeds.order_before(joined);
@@ -74,7 +75,8 @@ std::vector<ValuePtr> run_on_device(OrtSession* session, const std::shared_ptr<L
   StatusHandle failed;
   {
     const Working here(device, lane->stream);
-    failed.reset(api().RunWithBinding(session, options.get(), binding.get()));
+    failed.reset(
+        api().RunWithBinding(session, options != nullptr ? options : made.get(), binding.get()));
   }
   lane->end_before(joined);  // also for what was queued before a failure
   check_status(failed.release());

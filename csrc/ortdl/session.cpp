@@ -127,10 +127,10 @@ std::vector<at::Tensor> Session::run(at::TensorList inputs) const {
   return run(given, all_outputs_);
 }
 
-std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> outputs) const {
+std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> outputs,
+                                     OrtRunOptions* options) const {
   std::ranges::for_each(outputs, [this](size_t index) { check_output(index); });
-  const Values values =
-      lanes_ == nullptr ? run_on_cpu(feeds, outputs) : run_on_accelerator(feeds, outputs);
+  const Values values = run_values(feeds, outputs, options);
   std::vector<at::Tensor> results;
   results.reserve(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
@@ -143,14 +143,21 @@ std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> ou
   return results;
 }
 
-Session::Values Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs) const {
+Session::Values Session::run_values(const Feeds& feeds, at::ArrayRef<size_t> outputs,
+                                    OrtRunOptions* options) const {
+  return lanes_ == nullptr ? run_on_cpu(feeds, outputs, options)
+                           : run_on_accelerator(feeds, outputs, options);
+}
+
+Session::Values Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs,
+                                    OrtRunOptions* options) const {
   Small<const char*> names;
   for (const size_t index : outputs) {
     names.push_back(outputs_[index].name.c_str());
   }
   const c10::OptionalDeviceGuard found(current_of(restored_));
   Small<::OrtValue*> raw(outputs.size(), nullptr);
-  StatusHandle failed(api().Run(handle_.get(), nullptr, input_names_.data(), feeds.values(),
+  StatusHandle failed(api().Run(handle_.get(), options, input_names_.data(), feeds.values(),
                                 input_names_.size(), names.data(), names.size(), raw.data()));
   Small<ValueHandle> owned(raw.begin(), raw.end());
   check_status(failed.release());
@@ -162,8 +169,8 @@ Session::Values Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> out
   return values;
 }
 
-Session::Values Session::run_on_accelerator(const Feeds& feeds,
-                                            at::ArrayRef<size_t> outputs) const {
+Session::Values Session::run_on_accelerator(const Feeds& feeds, at::ArrayRef<size_t> outputs,
+                                            OrtRunOptions* options) const {
   // A binding gives each output once.
   std::vector<const Node*> wanted;
   std::vector<size_t> places;
@@ -175,7 +182,7 @@ Session::Values Session::run_on_accelerator(const Feeds& feeds,
     }
   }
   const std::vector<ValuePtr> made =
-      run_on_device(handle_.get(), lanes_, inputs_, feeds, wanted, torch_memory_);
+      run_on_device(handle_.get(), lanes_, inputs_, feeds, wanted, torch_memory_, options);
   Values values;
   std::ranges::transform(places, std::back_inserter(values),
                          [&made](size_t place) { return made[place]; });

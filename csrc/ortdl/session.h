@@ -56,7 +56,15 @@ class Session final : public torch::CustomClassHolder {
   [[nodiscard]] std::vector<at::Tensor> run(at::TensorList inputs) const;
 
   /// Run the model on complete `feeds` for the outputs with the indices `outputs` only.
-  [[nodiscard]] std::vector<at::Tensor> run(const Feeds& feeds, at::ArrayRef<size_t> outputs) const;
+  /// \param options ONNX Runtime's options for this run; null for its defaults.
+  [[nodiscard]] std::vector<at::Tensor> run(const Feeds& feeds, at::ArrayRef<size_t> outputs,
+                                            OrtRunOptions* options = nullptr) const;
+
+  using Values = c10::SmallVector<ValuePtr, 8>;
+  /// As above, but outputs of any kind, as values. One that is an input of the model is that
+  /// input's memory, and outputs asked for twice share theirs.
+  [[nodiscard]] Values run_values(const Feeds& feeds, at::ArrayRef<size_t> outputs,
+                                  OrtRunOptions* options = nullptr) const;
 
   [[nodiscard]] const std::vector<Node>& inputs() const noexcept { return inputs_; }
   [[nodiscard]] const std::vector<Node>& outputs() const noexcept { return outputs_; }
@@ -79,16 +87,16 @@ class Session final : public torch::CustomClassHolder {
   void release_resources() override;
 
  private:
-  using Values = c10::SmallVector<ValuePtr, 8>;
-
   Session(const ProviderUse& use, SessionConfig config, const SessionOptionsHandle& options);
   void check_output(size_t index) const;
   [[nodiscard]] std::shared_ptr<Lanes> make_lanes(at::Device accelerator,
                                                   std::optional<c10::Stream> fixed) const;
   // What can make a stream for each run, or null.
   [[nodiscard]] const OrtEpDevice* stream_maker(at::Device accelerator) const;
-  [[nodiscard]] Values run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs) const;
-  [[nodiscard]] Values run_on_accelerator(const Feeds& feeds, at::ArrayRef<size_t> outputs) const;
+  [[nodiscard]] Values run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs,
+                                  OrtRunOptions* options) const;
+  [[nodiscard]] Values run_on_accelerator(const Feeds& feeds, at::ArrayRef<size_t> outputs,
+                                          OrtRunOptions* options) const;
 
   std::optional<detail::Counted<detail::Kind::kSession>> counted_;
   SessionConfig config_;
