@@ -49,6 +49,7 @@ def attach() -> None:
     _C.drop_captured_options()
     native: Any = onnxruntime.capi.onnxruntime_pybind11_state
     _C.set_stock_classes(onnxruntime.OrtValue, native.OrtValue)
+    _C.set_run_options_class(onnxruntime.RunOptions)
     # The thread that releases Python's memory must not ask for the GIL of an ending interpreter.
     atexit.register(_C.stop_release_queue)
 

@@ -114,20 +114,28 @@ class InferenceSession(_C.InferenceSessionBase):
         )
 
     def run(
-        self, output_names: Sequence[str] | None, feeds: Mapping[str, torch.Tensor]
+        self,
+        output_names: Sequence[str] | None,
+        feeds: Mapping[str, torch.Tensor],
+        run_options: onnxruntime.RunOptions | None = None,
     ) -> list[torch.Tensor]:
         """Run the model for some of its outputs.
 
         Args:
             output_names: the outputs to compute, in the order wanted; None or none for all.
             feeds: every input of the model by name.
+            run_options: onnxruntime's own, used as they are, also by several runs at once:
+                ``terminate = True``, set on any thread, ends a run in progress with an OrtError.
 
         Returns:
             The outputs asked for. Errors are those of calling the session.
+
+        Raises:
+            TypeError: also for run_options that are none.
         """
         if not isinstance(feeds, Mapping):
             raise TypeError(f"feeds must map names to tensors, not be a {type(feeds).__name__}")
-        return self._run(output_names or None, dict(feeds))
+        return self._run(output_names or None, dict(feeds), run_options)
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that the model takes, in order."""

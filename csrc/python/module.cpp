@@ -8,6 +8,7 @@
 #include <python/guarded.h>
 #include <python/ortvalue.h>
 #include <python/release_queue.h>
+#include <python/run_options.h>
 #include <python/session.h>
 #include <python/session_factory.h>
 #include <python/stock.h>
@@ -72,6 +73,8 @@ PYBIND11_MODULE(_C, module) {
   module.def("set_stock_classes", [](const py::object& wrapper, const py::object& native) {
     set_stock_classes(wrapper.ptr(), native.ptr());
   });
+  module.def("set_run_options_class",
+             [](const py::object& cls) { set_run_options_class(cls.ptr()); });
   module.def("update", [](const py::object& target, const py::object& source) {
     ortdl::ValuePtr target_storage;
     const ortdl::ValuePtr value = unwrap_value(target.ptr(), target_storage);

@@ -2,6 +2,7 @@
 #include <python/args.h>
 #include <python/guarded.h>
 #include <python/ortvalue.h>
+#include <python/run_options.h>
 #include <python/session.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
@@ -114,10 +115,11 @@ void set_named(Feeds& feeds, const Session& session, PyObject* mapping) {
 }
 
 std::vector<at::Tensor> run_without_gil(const Session& session, const Feeds& feeds,
-                                        at::ArrayRef<size_t> outputs) {
+                                        at::ArrayRef<size_t> outputs,
+                                        OrtRunOptions* options = nullptr) {
   feeds.require_all();
   const py::gil_scoped_release released;
-  return session.run(feeds, outputs);
+  return session.run(feeds, outputs, options);
 }
 
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -156,15 +158,16 @@ std::vector<size_t> output_indices(const Session& session, py::handle names) {
 
 PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return guarded([&] {
-    TORCH_CHECK_TYPE(count == 2, "run takes (output_names, feeds), but ", count,
+    TORCH_CHECK_TYPE(count == 3, "run takes (output_names, feeds, run_options), but ", count,
                      " arguments were given");
     TORCH_CHECK_TYPE(PyDict_Check(args[1]), "feeds must be a dict of name: tensor, not ",
                      Py_TYPE(args[1])->tp_name);
     const SessionPtr session = session_of(self);
     const std::vector<size_t> names = output_indices(*session, args[0]);
+    OrtRunOptions* options = run_options_arg(args[2]);
     Feeds feeds = session->feeds();
     set_named(feeds, *session, args[1]);
-    return py::cast(run_without_gil(*session, feeds, names)).release().ptr();
+    return py::cast(run_without_gil(*session, feeds, names, options)).release().ptr();
   });
 }
 

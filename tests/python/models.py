@@ -122,3 +122,44 @@ def with_other_output(kind: str) -> bytes:
         node = helper.make_node("Cast", ["x"], ["other"], to=TensorProto.STRING)
         other = info("other", element_type=TensorProto.STRING)
     return model([helper.make_node("Relu", ["x"], ["y"]), node], [info("x")], [info("y"), other])
+
+
+def counting_loop() -> bytes:
+    """total = start + 1, done as often as the second input says: a run of any length."""
+    one = helper.make_tensor("one", FLOAT, [1], [1.0])
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["going"], ["still_going"]),
+            helper.make_node("Constant", [], ["one"], value=one),
+            helper.make_node("Add", ["sum", "one"], ["next"]),
+        ],
+        "body",
+        [
+            info("turn", [], TensorProto.INT64),
+            info("going", [], TensorProto.BOOL),
+            info("sum", [1]),
+        ],
+        [info("still_going", [], TensorProto.BOOL), info("next", [1])],
+    )
+    return model(
+        [helper.make_node("Loop", ["turns", "", "start"], ["total"], body=body)],
+        [info("start", [1]), info("turns", [], TensorProto.INT64)],
+        [info("total", [1])],
+    )
+
+
+def with_adapter_inputs() -> bytes:
+    """y = x w + x a b, where a and b are zero unless an adapter gives them."""
+    weights = [
+        helper.make_tensor("w", FLOAT, [2, 2], [1.0, 2.0, 3.0, 4.0]),
+        helper.make_tensor("a", FLOAT, [2, 1], [0.0, 0.0]),
+        helper.make_tensor("b", FLOAT, [1, 2], [0.0, 0.0]),
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["base"]),
+        helper.make_node("MatMul", ["x", "a"], ["down"]),
+        helper.make_node("MatMul", ["down", "b"], ["up"]),
+        helper.make_node("Add", ["base", "up"], ["y"]),
+    ]
+    inputs = [info("x", ["n", 2]), info("a", [2, "rank"]), info("b", ["rank", 2])]
+    return model(nodes, inputs, [info("y", ["n", 2])], weights)
