@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import onnxruntime
 import torch
@@ -36,6 +36,12 @@ class OnnxModule(torch.nn.Module):
     The module has no parameters: the weights are ONNX Runtime's. It can be pickled and deep-copied,
     scripted, traced, compiled and exported, alone or inside other modules. What is saved contains
     the model; a deep copy shares the session, which never changes.
+
+    ``module.to(device)``, ``.cuda()`` and ``.cpu()``, of this module or one around it, move it to
+    the execution provider for that device: the session is made anew from what is saved of it, and
+    inputs are expected there. A device that no provider works on is a ValueError, and the module
+    stays as it was. A dtype, as in ``.half()``, changes nothing: the model has its own. What was
+    scripted or exported before keeps its session, and so does whoever shares it.
 
     Where PyTorch traces, shapes are what the model declares: dimensions of one name have one size,
     fixed sizes are checked, and sizes that only running tells are unbacked symbols. A model whose
@@ -122,6 +128,16 @@ class OnnxModule(torch.nn.Module):
                     f"{', '.join(self._input_names)}"
                 )
         return [*tensors, *[named[name] for name in rest]]
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
+        # `to`, `cuda` and `cpu`, and those of modules around it, say only by `fn` where to go.
+        here = self.session._device()
+        wanted = fn(torch.empty(0, device=here)).device
+        session = self.session if wanted == here else self.session._on(wanted)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if session is not self.session:
+            self._set_session(session)
+        return self
 
     def extra_repr(self) -> str:
         """What ``repr`` says of the model."""

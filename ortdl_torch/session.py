@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import onnxruntime
 import torch
 
 from ortdl_torch import _C
+from ortdl_torch._devices import providers_for
 from ortdl_torch._runtime import capture_options
 
 # The options that a saved session keeps. Those that name files to write are left out, so that
@@ -148,6 +150,24 @@ class InferenceSession(_C.InferenceSessionBase):
     def get_providers(self) -> list[str]:
         """The execution providers in use, preferred first; the CPU's is always last."""
         return self._provider_names()
+
+    def _device(self) -> torch.device:
+        """Where it takes inputs and leaves outputs: its accelerator, or the CPU."""
+        script_object: Any = self.script_object
+        ((_, text),) = script_object.__obj_flatten__()
+        places = [node["device"] for nodes in json.loads(text).values() for node in nodes]
+        return torch.device(next((place for place in places if place != "cpu"), "cpu"))
+
+    def _on(self, device: torch.device) -> Self:
+        """The same model and options, as far as they are saved, on the provider for `device`."""
+        providers = providers_for(device)
+        saved: Any = self.__reduce_ex__(5)
+        _, (_, state) = saved
+        known = {name: dict(options) for name, options in state[4]}
+        wanted = [(name, {**known.get(name, {}), **options}) for name, options in providers]
+        moved = _from_state(type(self), (*state[:4], wanted, *state[5:]))
+        moved.__dict__.update(self.__dict__)
+        return cast(Self, moved)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # A session never changes, so one serves every copy.
