@@ -12,13 +12,16 @@ import torch
 
 from ortdl_torch._outputs import outputs_type
 
+# What generated code means something else by: that below, and that of torch.fx.
+_TAKEN = {"self", "Outputs", "torch", "inf", "nan", "device", "NoneType", "fx_pytree", "pytree"}
+
 
 def as_identifiers(names: tuple[str, ...]) -> list[str]:
-    """Python names like ``names``, each different: those that can be are themselves."""
+    """Python names like ``names``, each different: those that may be are themselves."""
     made: list[str] = []
     for name in names:
         wanted = "".join(c if f"_{c}".isidentifier() else "_" for c in name)
-        if not wanted.isidentifier() or keyword.iskeyword(wanted) or wanted == "self":
+        if not wanted.isidentifier() or keyword.iskeyword(wanted) or wanted in _TAKEN:
             wanted = f"_{wanted}"
         while wanted in made or (wanted != name and wanted in names):
             wanted += "_"

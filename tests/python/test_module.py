@@ -96,6 +96,29 @@ def test_names_that_are_none_of_pythons_as_keywords() -> None:
     assert same_as_stock(got, weird_names(), LEFT[0], RIGHT[0])
 
 
+@pytest.mark.usefixtures("nothing_exported")
+@pytest.mark.parametrize("name", ["self", "torch", "device", "inf", "Outputs"])
+def test_names_that_generated_code_uses(name: str) -> None:
+    graph = model(
+        [
+            helper.make_node("Sub", ["x", name], ["difference"]),
+            helper.make_node("Add", ["x", name], ["total"]),
+        ],
+        [info("x", [2]), info(name, [2])],
+        [info("difference", [2]), info("total", [2])],
+    )
+    module = OnnxModule(graph)
+    left, right = torch.tensor([1.0, 2]), torch.tensor([4.0, 8])
+    for runs in (
+        module,
+        torch.jit.script(module),
+        torch.compile(module, fullgraph=True, backend="eager"),
+        torch.export.export(module, (left, right), strict=False).module(),
+        torch.export.export(module, (left, right), strict=True).module(),
+    ):
+        assert same_as_stock(runs(left, right), graph, left, right)
+
+
 def test_signature_says_the_inputs() -> None:
     assert list(inspect.signature(OnnxModule(subtract()).forward).parameters) == ["left", "right"]
     weird = inspect.signature(OnnxModule(weird_names()).forward)
