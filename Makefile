@@ -9,8 +9,8 @@ export MAX_JOBS
 export HYPOTHESIS_STORAGE_DIRECTORY := build/hypothesis
 
 BIN := .venv/bin
-CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h benchmarks/*.cpp \
-	$(foreach folder,cpp device device/fake fake_gpu_ep cuda_emulator compile peers fuzz, \
+CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h benchmarks/*.cpp examples/cpp/*.cpp examples/cpp/*.h \
+	$(foreach folder,cpp consumer device device/fake fake_gpu_ep cuda_emulator compile peers fuzz, \
 		tests/$(folder)/*.cpp tests/$(folder)/*.h))
 SAY = @printf '[%s] %s\n' $@
 
