@@ -24,9 +24,12 @@ help:  ## say what there is
 build: build/extension.stamp  ## build the extension in place
 	@echo '[build] ortdl_torch is built: $(BIN)/python -c "import ortdl_torch"'
 
-demo: build  ## run two real models on real input
+demo: build  ## run real models on real input
 	$(BIN)/python examples/magika_demo.py
 	$(BIN)/python examples/streaming_vad.py
+	$(BIN)/python examples/read_text.py
+	$(BIN)/python examples/export_and_back.py
+	$(BIN)/python examples/many_processes.py
 
 test: test-cpp test-python  ## run every test, C++ and Python
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a virtual environment in the clone, with the packages that the project pins.
 
-    tools/environment.py         .venv, with all of requirements.txt
+    tools/environment.py         .venv, with all of requirements.txt and requirements-files.txt
     tools/environment.py cuda    .venv-cuda, with what requirements-cuda.txt names
 
 It does nothing when the environment is already that, and says by name what this machine lacks.
@@ -19,6 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = ROOT / "requirements.txt"
+# Packages of which the files are used and nothing is imported.
+FILES = ROOT / "requirements-files.txt"
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Environment:
     requirements: Path
     # What was built against another environment is of no use in this one.
     built: tuple[str, ...]
+    # Names packages to install without those that they require.
+    files: Path | None
     # The folder whose ortdl_torch is importable there from anywhere, as it was built for it.
     package: Path
 
@@ -47,11 +51,16 @@ class Environment:
         pins = {line.partition("==")[0]: line for line in entries(PINS)}
         return [line if "==" in line else pins[line] for line in entries(self.requirements)]
 
+    def alone(self) -> list[str]:
+        """Returns the packages to install without those that they require."""
+        return [] if self.files is None else entries(self.files)
+
 
 ENVIRONMENTS = {
     "cpu": Environment(
         folder=ROOT / ".venv",
         requirements=PINS,
+        files=FILES,
         built=(
             "build/*.stamp",
             "build/temp.*",
@@ -64,6 +73,7 @@ ENVIRONMENTS = {
     "cuda": Environment(
         folder=ROOT / ".venv-cuda",
         requirements=ROOT / "requirements-cuda.txt",
+        files=None,
         built=("build/cuda",),
         package=ROOT / "build" / "cuda" / "lib",
     ),
@@ -96,10 +106,10 @@ def missing() -> list[str]:
 def make(environment: Environment) -> int:
     """Brings an environment up to date; returns the exit status."""
     identity = f"{sys.version} {sys.base_prefix} {ROOT}"
-    packages = environment.packages()
+    packages, alone = environment.packages(), environment.alone()
     wanted = [
         hashlib.sha256(identity.encode()).hexdigest(),
-        hashlib.sha256("\n".join(packages).encode()).hexdigest(),
+        hashlib.sha256("\n".join([*packages, *alone]).encode()).hexdigest(),
     ]
     has = environment.stamp.read_text().split() if environment.stamp.is_file() else []
     if has == wanted:
@@ -123,9 +133,14 @@ def make(environment: Environment) -> int:
     requirements = environment.requirements.name
     print(f"[venv] installing what {requirements} names into {name}", flush=True)
     install = [environment.python, "-m", "pip", "install", "--disable-pip-version-check", "-qq"]
-    if subprocess.run([*install, *packages], cwd=ROOT).returncode != 0:
-        print(f"error: pip could not install {requirements} (see above)", file=sys.stderr)
-        return 1
+    # What was installed alone by an earlier run lacks what it requires, as it should.
+    wishes = [["--no-warn-conflicts", *packages]]
+    if alone:
+        wishes.append(["--no-deps", *alone])
+    for wish in wishes:
+        if subprocess.run([*install, *wish], cwd=ROOT).returncode != 0:
+            print(f"error: pip could not install {requirements} (see above)", file=sys.stderr)
+            return 1
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     site = subprocess.check_output([environment.python, "-c", ask], text=True).strip()
     Path(site, "ortdl_torch_clone.pth").write_text(f"{environment.package}\n")
