@@ -34,11 +34,13 @@ def run(example: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, str(CLONE / "examples" / example), *arguments],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(x for x in paths if x),
+            # Compiling in the example itself: no processes beside it that would import PyTorch too.
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
             **dict([mark.split("=")]),
         },
     )
