@@ -100,5 +100,8 @@ fuzz-dlpack: SECONDS ?= 60
 fuzz-dlpack: environment
 	$(BIN)/python tests/fuzz/run.py $(SECONDS)
 
+# Whole files go to the workers, in order: the peers, which start threads, come after the tests that
+# fork. Each worker has a core, and torch as many threads.
 test-python: build
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(MAX_JOBS) --dist=loadfile \
+		--no-loadscope-reorder
