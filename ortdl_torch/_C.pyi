@@ -104,6 +104,7 @@ def make_session(
     properties: dict[str, str],
     providers: list[tuple[str, dict[str, str]]],
     move_inputs: bool,
+    embed: bool,
     /,
 ) -> torch.ScriptObject: ...
 def load_session(state: tuple[Any, ...], /) -> torch.ScriptObject: ...

@@ -35,7 +35,8 @@ class OnnxModule(torch.nn.Module):
 
     The module has no parameters: the weights are ONNX Runtime's. It can be pickled and deep-copied,
     scripted, traced, compiled and exported, alone or inside other modules. What is saved contains
-    the model; a deep copy shares the session, which never changes.
+    the model, or with ``embed=False`` its path and digest; a deep copy shares the session, which
+    never changes.
 
     ``module.to(device)``, ``.cuda()`` and ``.cpu()``, of this module or one around it, move it to
     the execution provider for that device: the session is made anew from what is saved of it, and
@@ -78,12 +79,13 @@ class OnnxModule(torch.nn.Module):
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         *,
         move_inputs: bool = False,
+        embed: bool = True,
     ) -> None:
         super().__init__()
         options = (sess_options, providers, provider_options)
         if not isinstance(model, InferenceSession):
-            model = InferenceSession(model, *options, move_inputs=move_inputs)
-        elif move_inputs or any(given is not None for given in options):
+            model = InferenceSession(model, *options, move_inputs=move_inputs, embed=embed)
+        elif move_inputs or not embed or any(given is not None for given in options):
             raise ValueError("a session cannot be given other options or providers")
         self._set_session(model)
 

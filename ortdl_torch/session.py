@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self, cast
+from pickle import PickleBuffer
+from typing import Any, NamedTuple, Self, SupportsIndex, cast
 
-import numpy as np
 import onnxruntime
 import torch
 
@@ -28,6 +28,7 @@ _SAVED_PROPERTIES = (
     "log_verbosity_level",
     "logid",
     "use_deterministic_compute",
+    "use_per_session_threads",
 )
 
 Model = str | os.PathLike[str] | bytes | torch.ScriptObject
@@ -66,6 +67,9 @@ class InferenceSession(_C.InferenceSessionBase):
         provider_options: a dict of options for each of ``providers``.
         move_inputs: copy inputs from other devices to where the session wants them, which is
             otherwise an error.
+        embed: whether a saved session holds the model with its external data. If not, it holds the
+            absolute path and a digest of each file, which then must be the same when it is loaded;
+            making the session reads the files once more for that.
 
     Calling it raises:
         ValueError: a wrong name, number, rank, size or device of an input.
@@ -79,11 +83,16 @@ class InferenceSession(_C.InferenceSessionBase):
             PyTorch lacks.
         RuntimeError: the first provider is an accelerator's and none of the model's inputs and
             outputs is there, since ONNX Runtime would silently run it elsewhere.
+        ValueError: ``embed=False`` with a model that is no path.
         TypeError: a wrong kind of argument.
 
-    Sessions can be pickled and deep-copied: the model is saved whole, with its providers and those
-    options that onnxruntime lets one read back (not: free dimension overrides, initializers, custom
-    operator libraries and files to write).
+    Sessions can be pickled and deep-copied: the model is saved as ``embed`` says, with its
+    providers and those options that onnxruntime lets one read back (not: free dimension overrides,
+    initializers, custom operator libraries and files to write). A model file that has changed since
+    it was loaded is a RuntimeError then.
+
+    A process forked after a session was made can run it only if the session has no threads, and
+    gets a RuntimeError otherwise.
     """
 
     def __init__(
@@ -94,10 +103,14 @@ class InferenceSession(_C.InferenceSessionBase):
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         *,
         move_inputs: bool = False,
+        embed: bool = True,
     ) -> None:
+        for name, flag in (("move_inputs", move_inputs), ("embed", embed)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name} must be True or False, not {flag!r}")
         if isinstance(model, torch.ScriptObject):
             given = (sess_options, providers, provider_options, move_inputs or None)
-            if any(argument is not None for argument in given):
+            if not embed or any(argument is not None for argument in given):
                 raise ValueError("a loaded session cannot be given other options or providers")
             self._set_script_object(model)
             return
@@ -109,10 +122,12 @@ class InferenceSession(_C.InferenceSessionBase):
             )
         pairs = _provider_pairs(providers, provider_options)
         source, is_path = _model_source(model)
+        if is_path and not embed:
+            _require_utf8(source)
         capture_options(options)
         properties = _saved_properties(options)
         self._set_script_object(
-            _C.make_session(source, is_path, properties, pairs, bool(move_inputs))
+            _C.make_session(source, is_path, properties, pairs, move_inputs, embed)
         )
 
     def run(
@@ -183,17 +198,20 @@ class InferenceSession(_C.InferenceSessionBase):
         copied._set_script_object(self.script_object)
         return copied
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         saved: Any = self.script_object.__getstate__()
-        (version, model, *rest), _script_class = saved
-        # As bytes: a tensor would be sent to a spawned process by a file that is gone by then.
-        return _from_state, (type(self), (version, model.numpy().tobytes(), *rest))
+        (version, files, *rest), _script_class = saved
+        # Bytes, since a tensor would be sent to a spawned process by a file that is gone by then.
+        # Large ones: the newer protocols copy none, and the older a file at a time.
+        held = []
+        while files:
+            name, digest, tensor = files.pop(0)
+            array = tensor.numpy()
+            held.append((name, digest, PickleBuffer(array) if int(protocol) > 4 else bytes(array)))
+        return _from_state, (type(self), (version, held, *rest))
 
 
 def _from_state(cls: type[InferenceSession], state: tuple[Any, ...]) -> InferenceSession:
-    if isinstance(state, tuple) and len(state) > 1 and isinstance(state[1], bytes):
-        version, model, *rest = state
-        state = (version, torch.from_numpy(np.frombuffer(bytearray(model), np.uint8)), *rest)
     session = cls.__new__(cls)
     session._set_script_object(_C.load_session(state))
     return session
@@ -212,6 +230,16 @@ def _model_source(model: object) -> tuple[bytes, bool]:
         "model must be the path of an ONNX file, its bytes or a "
         f"torch.classes.ortdl.InferenceSession, not {type(model).__name__}"
     )
+
+
+def _require_utf8(path: bytes) -> None:
+    try:
+        path.decode()
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"embed=False saves the model's path as text, and {os.fsdecode(path)!r} is no UTF-8: "
+            "rename the file, or leave embed=True"
+        ) from None
 
 
 def _saved_properties(options: onnxruntime.SessionOptions) -> dict[str, str]:

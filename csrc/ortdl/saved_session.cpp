@@ -1,3 +1,5 @@
+#include <c10/core/InferenceMode.h>
+#include <c10/util/StringUtil.h>
 #include <ortdl/saved_session.h>
 
 #include <algorithm>
@@ -9,12 +11,28 @@ namespace {
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
 // What a thread saved last. Weak, so that it keeps neither the session nor the bytes.
+struct LastFile {
+  std::string name;
+  std::string digest;
+  WeakStorage bytes;
+};
 struct LastSaved {
   c10::weak_intrusive_ptr<Session> session;
-  WeakStorage bytes;
+  std::vector<LastFile> files;
 };
 
 thread_local std::optional<LastSaved> last_saved;
+
+bool is_same(const LastFile& last, const SavedFile& file) {
+  const auto& [name, digest, bytes] = file;
+  if (last.name != name || last.digest != digest || !bytes.defined() || !bytes.has_storage()) {
+    return false;
+  }
+  const auto storage = last.bytes.lock();
+  // The version counter sees PyTorch's writes to the bytes since they were saved.
+  return storage.defined() && storage.get() == bytes.storage().unsafeGetStorageImpl() &&
+         !bytes.is_inference() && bytes._version() == 0;
+}
 
 bool same_providers(const std::vector<Provider>& providers,
                     const std::vector<std::tuple<std::string, StringDict>>& saved) {
@@ -24,32 +42,45 @@ bool same_providers(const std::vector<Provider>& providers,
 }
 
 bool is_unchanged(const SessionState& state, const SessionConfig& config) {
-  const auto& [version, model, properties, entries, providers] = state;
-  // The version counter sees PyTorch's writes to the bytes since they were saved.
-  return version == SessionConfig::kStateVersion && model._version() == 0 &&
-         properties == config.properties && entries == config.entries &&
-         same_providers(config.providers, providers);
+  const auto& [version, files, properties, entries, providers] = state;
+  return version == SessionConfig::kStateVersion &&
+         std::ranges::equal(last_saved->files, files, is_same) && properties == config.properties &&
+         entries == config.entries && same_providers(config.providers, providers);
 }
 
 SessionPtr living(const SessionState& state) {
-  const at::Tensor& model = std::get<at::Tensor>(state);
-  if (!last_saved.has_value() || !model.defined() || !model.has_storage()) {
-    return {};
-  }
-  const auto bytes = last_saved->bytes.lock();
-  if (!bytes.defined() || model.storage().unsafeGetStorageImpl() != bytes.get()) {
+  if (!last_saved.has_value()) {
     return {};
   }
   SessionPtr session = last_saved->session.lock();
-  return session.defined() && is_unchanged(state, session->config()) ? session : SessionPtr();
+  return session.defined() && session->runs_here() && is_unchanged(state, session->config())
+             ? session
+             : SessionPtr();
+}
+
+void require_offered(const std::vector<Provider>& providers) {
+  const std::vector<std::string> offered = available_providers();
+  for (const Provider& provider : providers) {
+    TORCH_CHECK_VALUE(std::ranges::find(offered, provider.name) != offered.end(),
+                      "the saved session runs on the execution provider '", provider.name,
+                      "', and this ONNX Runtime (", runtime_version(), ") offers only ",
+                      c10::Join(", ", offered),
+                      ": install the onnxruntime package that has it, register its library "
+                      "first if it is a plug-in, or make the session again with providers that "
+                      "are here and save that");
+  }
 }
 
 }  // namespace
 
 SessionState save_session(const SessionPtr& session) {
+  const c10::InferenceMode counted(false);  // the state's tensors are to count writes
   SessionState state = session->config().state();
-  last_saved = {c10::weak_intrusive_ptr<Session>(session),
-                std::get<at::Tensor>(state).storage().getWeakStorageImpl()};
+  LastSaved saved{.session = c10::weak_intrusive_ptr<Session>(session)};
+  for (const auto& [name, digest, bytes] : std::get<1>(state)) {
+    saved.files.push_back({name, digest, bytes.storage().getWeakStorageImpl()});
+  }
+  last_saved = std::move(saved);
   return state;
 }
 
@@ -57,7 +88,9 @@ SessionPtr load_session(SessionState state) {
   if (SessionPtr session = living(state); session.defined()) {
     return session;
   }
-  return c10::make_intrusive<Session>(SessionConfig::from_state(std::move(state)));
+  SessionConfig config = SessionConfig::from_state(std::move(state));
+  require_offered(config.providers);
+  return c10::make_intrusive<Session>(config);
 }
 
 }  // namespace ortdl

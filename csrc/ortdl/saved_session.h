@@ -6,7 +6,7 @@
 /// Sessions as PyTorch saves, loads and deep-copies them.
 namespace ortdl {
 
-/// The saved form of `session`. \throws c10::Error if the model's file is gone.
+/// The saved form of `session`. \throws as `SessionConfig::state` does.
 [[nodiscard]] SessionState save_session(const SessionPtr& session);
 
 /// The session that `state` describes: the very one that this thread saved last if `state` is what
@@ -14,7 +14,8 @@ namespace ortdl {
 ///
 /// torch.compile deep-copies each session that it traces, several times over, and PyTorch's caches
 /// keep the copies: each would load the model again. A session is immutable, so one serves all.
-/// \throws as `SessionConfig::from_state` and `Session`'s constructor do.
+/// \throws c10::ValueError if this ONNX Runtime lacks a provider of it; else as
+/// `SessionConfig::from_state` and `Session`'s constructor do.
 [[nodiscard]] SessionPtr load_session(SessionState state);
 
 }  // namespace ortdl

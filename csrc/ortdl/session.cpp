@@ -19,8 +19,41 @@ std::optional<at::Device> current_of(std::optional<at::DeviceType> type) {
                           : std::nullopt;
 }
 
-SessionHandle load(const SessionConfig& config, const OrtSessionOptions* options,
-                   const ProviderUse& use, std::optional<at::DeviceType> restored) {
+// `config` with the files behind it as they are now, which must be those that it knows.
+SessionConfig located(SessionConfig config) {
+  TORCH_CHECK_VALUE(config.embed || !config.path.empty(),
+                    "embed=False saves a session by the path of its model, and this one's was "
+                    "given as bytes: give the path, or leave embed=True");
+  if (!config.path.empty()) {
+    std::vector<ModelFile> found = model_files(config.path, !config.embed);
+    if (!config.files.empty()) {
+      require_same(config.files, found);
+    }
+    config.path = found.front().path;
+    config.files = std::move(found);
+  }
+  return config;
+}
+
+// ONNX Runtime copies the bytes when it loads the model.
+void add_external_files(OrtSessionOptions* options, const std::vector<ExternalFile>& files) {
+  if (files.empty()) {
+    return;
+  }
+  std::vector<const char*> names;
+  std::vector<char*> bytes;
+  std::vector<size_t> sizes;
+  for (const ExternalFile& file : files) {
+    names.push_back(file.name.c_str());
+    bytes.push_back(static_cast<char*>(file.bytes.mutable_data_ptr()));
+    sizes.push_back(file.bytes.nbytes());
+  }
+  check_status(api().AddExternalInitializersFromFilesInMemory(options, names.data(), bytes.data(),
+                                                              sizes.data(), files.size()));
+}
+
+SessionHandle load(const SessionConfig& config, OrtSessionOptions* options, const ProviderUse& use,
+                   std::optional<at::DeviceType> restored) {
   const c10::OptionalDeviceGuard found(current_of(restored));
   // A provider waits for its accelerator, may change the current device, and allocates where its
   // work will be.
@@ -29,6 +62,7 @@ SessionHandle load(const SessionConfig& config, const OrtSessionOptions* options
   }
   const c10::OptionalDeviceGuard device(use.device);
   const c10::OptionalStreamGuard stream(use.stream);
+  add_external_files(options, config.external_files);
   OrtSession* session = nullptr;
   check_status(config.model.defined()
                    ? api().CreateSessionFromArray(environment(), config.model.const_data_ptr(),
@@ -80,7 +114,7 @@ Session::Session(const SessionConfig& config, const SessionOptionsHandle& option
 
 Session::Session(const ProviderUse& use, SessionConfig config, const SessionOptionsHandle& options)
     : counted_(std::in_place),
-      config_(std::move(config)),
+      config_(located(std::move(config))),
       restored_(plugin_accelerator()),
       handle_(load(config_, options.get(), use, restored_)),
       inputs_(read_inputs(handle_.get())),
@@ -90,6 +124,9 @@ Session::Session(const ProviderUse& use, SessionConfig config, const SessionOpti
       ep_devices_(read_ep_devices(handle_.get(), inputs_.size())),
       moves_inputs_(config_.moves_inputs()),
       torch_memory_(use.torch_memory && !config_.shares_allocators()) {
+  if (!config_.embed) {
+    std::ranges::for_each(config_.files, require_unchanged);
+  }
   std::ranges::transform(inputs_, std::back_inserter(input_names_),
                          [](const Node& node) { return node.name.c_str(); });
   std::iota(all_outputs_.begin(), all_outputs_.end(), size_t{0});
@@ -103,11 +140,17 @@ Session::Session(const ProviderUse& use, SessionConfig config, const SessionOpti
     require_usable(*accelerator);
     lanes_ = make_lanes(*accelerator, use.stream);
   }
+  // Other providers than the CPU's may have threads, whatever they are told.
+  has_threads_ = config_.may_use_threads() || providers().size() > 1;
 }
 
 Session::~Session() { Session::release_resources(); }
 
 void Session::release_resources() {
+  if (!runs_here()) {
+    static_cast<void>(handle_.release());
+    static_cast<void>(std::make_unique<std::shared_ptr<Lanes>>(std::move(lanes_)).release());
+  }
   if (lanes_ != nullptr) {
     lanes_->wait();  // the session's memory goes now
   }
@@ -145,6 +188,7 @@ std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> ou
 
 Session::Values Session::run_values(const Feeds& feeds, at::ArrayRef<size_t> outputs,
                                     OrtRunOptions* options) const {
+  require_here();
   return lanes_ == nullptr ? run_on_cpu(feeds, outputs, options)
                            : run_on_accelerator(feeds, outputs, options);
 }
@@ -207,6 +251,15 @@ const OrtEpDevice* Session::stream_maker(at::Device accelerator) const {
   // The session names the first device of its provider, whichever it works on.
   return known == ep_devices_.end() ? nullptr
                                     : find_ep_device(api().EpDevice_EpName(*known), accelerator);
+}
+
+void Session::refuse_forked() {
+  TORCH_CHECK(false,
+              "this session was made before the process forked, and its threads did not come "
+              "along: make the session in the child (a DataLoader's worker_init_fn does so), or "
+              "start the child with 'spawn' (multiprocessing_context='spawn'). On the CPU, a "
+              "session of sequential execution with intra_op_num_threads=1 has no threads and "
+              "runs in a child as well");
 }
 
 std::vector<std::string> Session::providers() const {

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ortdl/feeds.h>
+#include <ortdl/fork.h>
 #include <ortdl/graph_shapes.h>
 #include <ortdl/lane.h>
 #include <ortdl/live.h>
@@ -29,6 +30,7 @@ class Session final : public torch::CustomClassHolder {
  public:
   /// Load the model that `config` describes, with options made from it.
   /// \throws OrtError if ONNX Runtime refuses the model.
+  /// \throws c10::Error if a file has another digest than `config` says, or none is there.
   /// \throws c10::ValueError if a provider is not offered, or PyTorch lacks its device.
   /// \throws c10::Error if the first provider works on an accelerator and got no part of the model
   ///   whose inputs or outputs are there: ONNX Runtime would run it elsewhere and not say so.
@@ -40,7 +42,8 @@ class Session final : public torch::CustomClassHolder {
   Session(Session&&) = delete;
   Session& operator=(const Session&) = delete;
   Session& operator=(Session&&) = delete;
-  /// Waits for an accelerator that still works for it.
+  /// Waits for an accelerator that still works for it. In a process forked since, a session with
+  /// threads leaks: they are not there to end.
   ~Session() override;
 
   /// Run the model. `inputs` are its inputs in its order; the result is its outputs in its order.
@@ -66,6 +69,16 @@ class Session final : public torch::CustomClassHolder {
   [[nodiscard]] Values run_values(const Feeds& feeds, at::ArrayRef<size_t> outputs,
                                   OrtRunOptions* options = nullptr) const;
 
+  /// Whether the session can run in this process: a child that was forked since the session was
+  /// made has none of its threads, and no accelerator.
+  [[nodiscard]] bool runs_here() const noexcept { return home_.is_here() || !has_threads_; }
+  /// Every way to run the session begins here. \throws c10::Error unless `runs_here`.
+  void require_here() const {
+    if (!runs_here()) [[unlikely]] {
+      refuse_forked();
+    }
+  }
+
   [[nodiscard]] const std::vector<Node>& inputs() const noexcept { return inputs_; }
   [[nodiscard]] const std::vector<Node>& outputs() const noexcept { return outputs_; }
   /// Empty feeds for one run.
@@ -89,6 +102,7 @@ class Session final : public torch::CustomClassHolder {
  private:
   Session(const ProviderUse& use, SessionConfig config, const SessionOptionsHandle& options);
   void check_output(size_t index) const;
+  [[noreturn]] static void refuse_forked();
   [[nodiscard]] std::shared_ptr<Lanes> make_lanes(at::Device accelerator,
                                                   std::optional<c10::Stream> fixed) const;
   // What can make a stream for each run, or null.
@@ -98,6 +112,8 @@ class Session final : public torch::CustomClassHolder {
   [[nodiscard]] Values run_on_accelerator(const Feeds& feeds, at::ArrayRef<size_t> outputs,
                                           OrtRunOptions* options) const;
 
+  HomeProcess home_;
+  bool has_threads_ = true;
   std::optional<detail::Counted<detail::Kind::kSession>> counted_;
   SessionConfig config_;
   std::optional<at::DeviceType> restored_;  // whose current device loading and runs may change

@@ -1,9 +1,6 @@
-#include <ATen/ops/empty.h>
 #include <ortdl/session_config.h>
 
 #include <charconv>
-#include <filesystem>
-#include <fstream>
 
 namespace ortdl {
 namespace {
@@ -29,6 +26,9 @@ OrtStatus* set_property(OrtSessionOptions* options, const std::string& name,
   }
   if (name == "inter_op_num_threads") {
     return ort.SetInterOpNumThreads(options, number);
+  }
+  if (name == "use_per_session_threads") {
+    return number != 0 ? nullptr : ort.DisablePerSessionThreads(options);
   }
   if (name == "execution_mode") {
     return ort.SetSessionExecutionMode(options, static_cast<ExecutionMode>(number));
@@ -59,36 +59,18 @@ bool has(const StringDict& dict, const std::string& key, const std::string& valu
   return dict.contains(key) && dict.at(key) == value;
 }
 
-// Another process has nothing at the addresses among them.
-StringDict portable(const StringDict& options) {
-  StringDict kept;
-  for (const auto& option : options) {
-    if (option.key() != "user_compute_stream" && !option.key().starts_with("gpu_external_")) {
-      kept.insert(option.key(), option.value());
-    }
-  }
-  return kept;
-}
-
-at::Tensor read_file(const std::string& path) {
-  std::error_code unreadable;
-  std::ifstream file(path, std::ios::binary);
-  const auto size = static_cast<int64_t>(std::filesystem::file_size(path, unreadable));
-  TORCH_CHECK(file.is_open() && !unreadable, "cannot save the session: its model file '", path,
-              "' cannot be read any more");
-  at::Tensor bytes = at::empty({size}, at::kByte);
-  file.read(reinterpret_cast<char*>(bytes.mutable_data_ptr<uint8_t>()), size);
-  TORCH_CHECK(file.gcount() == size, "cannot save the session: reading its model file '", path,
-              "' gave ", file.gcount(), " of ", size, " bytes");
-  return bytes;
-}
-
 }  // namespace
 
 bool SessionConfig::moves_inputs() const { return has(entries, kMoveInputs, "1"); }
 
 bool SessionConfig::runs_in_parallel() const {
   return has(properties, "execution_mode", std::to_string(ORT_PARALLEL));
+}
+
+bool SessionConfig::may_use_threads() const {
+  // 0, the default, stands for as many as there are cores.
+  return !has(properties, "intra_op_num_threads", "1") ||
+         has(properties, "use_per_session_threads", "0") || runs_in_parallel();
 }
 
 bool SessionConfig::shares_allocators() const {
@@ -106,35 +88,6 @@ SessionOptionsHandle SessionConfig::make_options() const {
     check_status(api().AddSessionConfigEntry(created, entry.key().c_str(), entry.value().c_str()));
   }
   return options;
-}
-
-SessionState SessionConfig::state() const {
-  std::vector<std::tuple<std::string, StringDict>> saved;
-  saved.reserve(providers.size());
-  for (const Provider& provider : providers) {
-    saved.emplace_back(provider.name, portable(provider.options));
-  }
-  return {kStateVersion, model.defined() ? model.clone() : read_file(path), properties.copy(),
-          entries.copy(), saved};
-}
-
-SessionConfig SessionConfig::from_state(SessionState state) {
-  auto& [version, model, properties, entries, saved] = state;
-  TORCH_CHECK_VALUE(version == kStateVersion, "the saved session has version ", version,
-                    ", and this ortdl_torch reads version ", kStateVersion,
-                    ": save it again with the same ortdl_torch that loads it");
-  TORCH_CHECK_VALUE(model.defined() && model.layout() == at::kStrided && model.is_cpu() &&
-                        model.scalar_type() == at::kByte && model.dim() == 1,
-                    "the saved session holds no model: it is damaged");
-  SessionConfig config{.model = model.clone(at::MemoryFormat::Contiguous),
-                       .path = {},
-                       .properties = properties.copy(),
-                       .entries = entries.copy(),
-                       .providers = {}};
-  for (const auto& [name, options] : saved) {
-    config.providers.push_back({name, options.copy()});
-  }
-  return config;
 }
 
 StringDict config_entries(const OrtSessionOptions* options) {

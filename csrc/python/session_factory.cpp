@@ -1,4 +1,5 @@
-#include <ortdl/session.h>
+#include <ortdl/saved_session.h>
+#include <python/args.h>
 #include <python/door.h>
 #include <python/guarded.h>
 #include <python/session_factory.h>
@@ -22,14 +23,19 @@ StringDict to_dict(const Options& options) {
   return dict;
 }
 
+at::Tensor to_tensor(std::string_view bytes) {
+  at::Tensor tensor = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
+  std::ranges::copy(bytes, tensor.mutable_data_ptr<uint8_t>());
+  return tensor;
+}
+
 SessionConfig config_of(std::string_view source, bool is_path, const Options& properties,
                         const Providers& providers) {
   SessionConfig config;
   if (is_path) {
     config.path = source;
   } else {
-    config.model = at::empty({static_cast<int64_t>(source.size())}, at::kByte);
-    std::ranges::copy(source, config.model.mutable_data_ptr<uint8_t>());
+    config.model = to_tensor(source);
   }
   config.properties = to_dict(properties);
   for (const auto& [name, options] : providers) {
@@ -51,10 +57,11 @@ PyObject* script_object_of(Make&& make) {
 
 PyObject* make_session(PyObject* /*module*/, PyObject* args) {
   return guarded([&] {
-    const auto [source, is_path, properties, providers, move_inputs] =
-        py::cast<std::tuple<py::bytes, bool, Options, Providers, bool>>(py::handle(args));
+    const auto [source, is_path, properties, providers, move_inputs, embed] =
+        py::cast<std::tuple<py::bytes, bool, Options, Providers, bool, bool>>(py::handle(args));
     SessionOptionsHandle options = take_captured_options();
     SessionConfig config = config_of(std::string_view(source), is_path, properties, providers);
+    config.embed = embed;
     const bool moves = move_inputs;  // a lambda captures no structured binding
     return script_object_of([&] {
       config.entries = config_entries(options.get());
@@ -66,25 +73,69 @@ PyObject* make_session(PyObject* /*module*/, PyObject* args) {
   });
 }
 
+// The bytes of a Python object, as long as this lives.
+class BufferView {
+ public:
+  explicit BufferView(PyObject* object) {
+    if (PyObject_GetBuffer(object, &view_, PyBUF_SIMPLE) != 0) {
+      throw python_error();
+    }
+  }
+  BufferView(const BufferView&) = delete;
+  BufferView(BufferView&&) = delete;
+  BufferView& operator=(const BufferView&) = delete;
+  BufferView& operator=(BufferView&&) = delete;
+  ~BufferView() { PyBuffer_Release(&view_); }
+
+  [[nodiscard]] std::string_view bytes() const noexcept {
+    return {static_cast<const char*>(view_.buf), static_cast<size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_{};
+};
+
+std::vector<SavedFile> parse_files(const py::list& files) {
+  std::vector<SavedFile> parsed;
+  for (const py::handle file : files) {
+    auto [name, digest, bytes] = py::cast<std::tuple<std::string, std::string, py::object>>(file);
+    const BufferView view(bytes.ptr());
+    const py::gil_scoped_release released;  // there may be many
+    parsed.emplace_back(std::move(name), std::move(digest), to_tensor(view.bytes()));
+  }
+  return parsed;
+}
+
 SessionState parse_state(PyObject* state) {
+  const bool has_version = PyTuple_Check(state) && PyTuple_GET_SIZE(state) > 0 &&
+                           PyLong_CheckExact(PyTuple_GET_ITEM(state, 0));
+  if (has_version) {
+    // Another version's form may be another.
+    SessionConfig::require_version(int_arg(PyTuple_GET_ITEM(state, 0), "the saved version"));
+  }
   try {
-    return torch::jit::toIValue(py::handle(state), c10::getTypePtr<SessionState>())
-        .to<SessionState>();
+    const auto [version, files, properties, entries, providers] =
+        py::cast<std::tuple<int64_t, py::list, Options, Options, Providers>>(py::handle(state));
+    std::vector<std::tuple<std::string, StringDict>> saved;
+    for (const auto& [name, options] : providers) {
+      saved.emplace_back(name, to_dict(options));
+    }
+    return {version, parse_files(files), to_dict(properties), to_dict(entries), std::move(saved)};
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception&) {
-    // What was caught would print the whole model.
     PyErr_Clear();
     TORCH_CHECK_VALUE(false,
-                      "the saved session is damaged: expected a tuple of version, model, options, "
+                      "the saved session is damaged: expected a tuple of version, files, options, "
                       "config entries and providers");
   }
 }
 
-// From the state that `__getstate__` of torch.classes.ortdl.InferenceSession gives.
+// From what `InferenceSession.__reduce_ex__` gives.
 PyObject* load_session(PyObject* /*module*/, PyObject* state) {
   return guarded([&] {
     SessionState saved = parse_state(state);
-    return script_object_of(
-        [&] { return c10::make_intrusive<Session>(SessionConfig::from_state(std::move(saved))); });
+    return script_object_of([&] { return ortdl::load_session(std::move(saved)); });
   });
 }
 

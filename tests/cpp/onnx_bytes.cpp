@@ -75,9 +75,16 @@ std::string initializer_bytes(const Initializer& initializer) {
   for (const int64_t size : initializer.value.sizes()) {
     message.number(1, size);
   }
+  message.number(2, initializer.element).text(8, initializer.name);
+  if (!initializer.location.empty()) {
+    constexpr int64_t external = 1;
+    return message.text(13, Message().text(1, "location").text(2, initializer.location).bytes())
+        .number(14, external)
+        .bytes();
+  }
   const at::Tensor dense = initializer.value.contiguous();
   const std::string raw(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes());
-  return message.number(2, initializer.element).text(8, initializer.name).text(9, raw).bytes();
+  return message.text(9, raw).bytes();
 }
 
 }  // namespace
@@ -135,6 +142,11 @@ at::Tensor subtract() {
 at::Tensor unary(const std::string& operation, int32_t element, const Shape& shape) {
   const std::string type = tensor_type(element, shape);
   return model({{operation, {"x"}, {"y"}}}, {{"x", type}}, {{"y", type}});
+}
+
+at::Tensor external_weight(const std::string& location) {
+  return model({{"Add", {"x", "w"}, {"y"}}}, {{"x"}}, {{"y"}},
+               {{.name = "w", .value = at::empty({2}), .location = location}});
 }
 
 at::Tensor pass_through(int32_t element, const Shape& shape) {

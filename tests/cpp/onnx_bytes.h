@@ -47,6 +47,7 @@ struct Initializer {
   std::string name;
   at::Tensor value;
   int32_t element = kFloat;
+  std::string location = {};  ///< the file with its elements, if they are not in the model
 };
 
 /// The bytes of a ModelProto as a flat uint8 tensor: IR version 10, opset 21.
@@ -61,6 +62,8 @@ at::Tensor subtract();
 /// y = `operation`(x).
 at::Tensor unary(const std::string& operation, int32_t element = kFloat,
                  const Shape& shape = std::nullopt);
+/// y = x + w, with the two elements of w in the file `location`.
+at::Tensor external_weight(const std::string& location);
 /// A graph without nodes, whose output is its input: no type needs a kernel for that.
 at::Tensor pass_through(int32_t element = kFloat, const Shape& shape = std::nullopt);
 /// y = Relu(x), and beside it "other": `operation`(x) of type `type`.

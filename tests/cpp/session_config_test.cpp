@@ -60,6 +60,7 @@ TEST_F(SessionConfigTest, TakesEveryProperty) {
                                         {"enable_mem_pattern", "0"},
                                         {"enable_cpu_mem_arena", "0"},
                                         {"use_deterministic_compute", "1"},
+                                        {"use_per_session_threads", "1"},
                                         {"logid", "a test's session"}}),
                     .entries = dict({{"session.disable_prepacking", "1"}})});
 }
@@ -130,7 +131,8 @@ TEST_F(SessionConfigTest, SavesAndLoads) {
 TEST_F(SessionConfigTest, SavesAFilesModelWhole) {
   const auto session = c10::make_intrusive<Session>(SessionConfig{.path = path_});
   const SessionState state = session->config().state();
-  EXPECT_TRUE(same_bits(std::get<1>(state), onnx::subtract()));
+  ASSERT_EQ(std::get<1>(state).size(), 1U);
+  EXPECT_TRUE(same_bits(std::get<at::Tensor>(std::get<1>(state)[0]), onnx::subtract()));
   std::filesystem::remove(path_);
   expect_subtracts(SessionConfig::from_state(state));
 }
@@ -139,27 +141,38 @@ TEST_F(SessionConfigTest, CannotSaveAModelThatIsGone) {
   const auto session = c10::make_intrusive<Session>(SessionConfig{.path = path_});
   std::filesystem::remove(path_);
   expect_error<c10::Error>([&] { return session->config().state(); },
-                           {"cannot save", path_, "cannot be read any more"});
+                           {path_, "is gone", "cannot be saved", "make the session again"});
+}
+
+TEST_F(SessionConfigTest, TakesMemoryThatOnlyTheStateHolds) {
+  SessionState state = SessionConfig{.model = onnx::subtract()}.state();
+  const void* bytes = std::get<at::Tensor>(std::get<1>(state)[0]).const_data_ptr();
+  EXPECT_NE(SessionConfig::from_state(state).model.const_data_ptr(), bytes);
+  EXPECT_EQ(SessionConfig::from_state(std::move(state)).model.const_data_ptr(), bytes);
 }
 
 TEST_F(SessionConfigTest, RefusesAnotherVersion) {
-  for (const int64_t version : {int64_t{0}, int64_t{2}, std::numeric_limits<int64_t>::min()}) {
+  for (const int64_t version :
+       {int64_t{0}, int64_t{1}, int64_t{3}, std::numeric_limits<int64_t>::min()}) {
     SessionState state = SessionConfig{.model = onnx::subtract()}.state();
     std::get<0>(state) = version;
     expect_error<c10::ValueError>([&] { return SessionConfig::from_state(state); },
-                                  {"version " + std::to_string(version), "reads version 1"});
+                                  {"version " + std::to_string(version), "reads version 2"});
   }
 }
 
 TEST_F(SessionConfigTest, RefusesADamagedState) {
   for (const at::Tensor& model : {at::Tensor(), at::ones({3}), at::ones({3, 3}, at::kByte)}) {
     SessionState state = SessionConfig{.model = onnx::subtract()}.state();
-    std::get<1>(state) = model;
+    std::get<at::Tensor>(std::get<1>(state)[0]) = model;
     expect_error<c10::ValueError>([&] { return SessionConfig::from_state(state); },
-                                  {"no model", "damaged"});
+                                  {"no bytes of the model", "damaged"});
   }
   SessionState state = SessionConfig{.model = onnx::subtract()}.state();
-  std::get<1>(state) = patterned({64}, at::kByte, 7);
+  std::get<1>(state).clear();
+  expect_error<c10::ValueError>([&] { return SessionConfig::from_state(state); },
+                                {"no model", "damaged"});
+  std::get<1>(state).emplace_back("", "", patterned({64}, at::kByte, 7));
   expect_error<OrtError>(
       [&] { return c10::make_intrusive<Session>(SessionConfig::from_state(state)); },
       {"ONNX Runtime: "});

@@ -163,3 +163,39 @@ def with_adapter_inputs() -> bytes:
     ]
     inputs = [info("x", ["n", 2]), info("a", [2, "rank"]), info("b", ["rank", 2])]
     return model(nodes, inputs, [info("y", ["n", 2])], weights)
+
+
+def external_weight(location: str = "weight.bin", where: str = "graph", elements: int = 4) -> bytes:
+    """y = x + w for some elements; w's are in the file `location`.
+
+    `where`: w is an initializer of the graph, of a subgraph, or the value of a node in a function.
+    """
+    weight = TensorProto(name="w", data_type=FLOAT, data_location=TensorProto.EXTERNAL)
+    weight.dims.append(elements)
+    for key, value in (("location", location), ("offset", "0"), ("length", str(4 * elements))):
+        weight.external_data.add(key=key, value=value)
+    inputs, outputs = [info("x", [elements])], [info("y", [elements])]
+    add = helper.make_node("Add", ["x", "w"], ["y"])
+    if where == "graph":
+        return model([add], inputs, outputs, [weight])
+    if where == "subgraph":
+        branches = [
+            helper.make_graph([add], "then", [], outputs, [weight]),
+            helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "else", [], outputs),
+        ]
+        flag = helper.make_tensor("flag", TensorProto.BOOL, [], [True])
+        choose = helper.make_node(
+            "If", ["flag"], ["y"], then_branch=branches[0], else_branch=branches[1]
+        )
+        return model([choose], inputs, outputs, [flag])
+    constant = helper.make_node("Constant", [], ["w"])
+    constant.attribute.add(name="value", type=onnx.AttributeProto.TENSOR, t=weight)
+    function = helper.make_function(
+        "here", "Shift", ["x"], ["y"], [constant, add], [helper.make_opsetid("", 21)]
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Shift", ["x"], ["y"], domain="here")], "g", inputs, outputs
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("here", 1)]
+    made = helper.make_model(graph, functions=[function], opset_imports=opsets, ir_version=10)
+    return made.SerializeToString()

@@ -108,23 +108,6 @@ def test_path_that_is_no_utf8(tmp_path: Path) -> None:
     assert InferenceSession(os.fsdecode(path))(torch.tensor([-1.0]))[0].tolist() == [0]
 
 
-@pytest.mark.parametrize(
-    "state", [(), (1, 2, 3, 4, 5), "state", None, (1, torch.ones(2), {}, {}, [])]
-)
-def test_damaged_state(state: object) -> None:
-    session = InferenceSession(unary("Relu"))
-    rebuild, (cls, _) = session.__reduce__()
-    with refused(ValueError, "damaged"):
-        rebuild(cls, state)
-
-
-def test_saved_state_holds_the_model_as_bytes() -> None:
-    model = unary("Relu")
-    rebuild, (cls, state) = InferenceSession(model).__reduce__()
-    assert state[1] == model
-    assert rebuild(cls, state)(torch.tensor([-1.0]))[0].tolist() == [0]
-
-
 SPAWN = """
 import multiprocessing, sys
 import torch
