@@ -43,9 +43,11 @@ void add_external_files(OrtSessionOptions* options, const std::vector<ExternalFi
   std::vector<const char*> names;
   std::vector<char*> bytes;
   std::vector<size_t> sizes;
+  char nothing = 0;  // ONNX Runtime takes no null pointer
   for (const ExternalFile& file : files) {
     names.push_back(file.name.c_str());
-    bytes.push_back(static_cast<char*>(file.bytes.mutable_data_ptr()));
+    const bool is_empty = file.bytes.numel() == 0;
+    bytes.push_back(is_empty ? &nothing : static_cast<char*>(file.bytes.mutable_data_ptr()));
     sizes.push_back(file.bytes.nbytes());
   }
   check_status(api().AddExternalInitializersFromFilesInMemory(options, names.data(), bytes.data(),
