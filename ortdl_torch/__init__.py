@@ -20,6 +20,7 @@ from ortdl_torch._C import (  # noqa: E402
     to_ortvalue,
     to_ortvalues,
 )
+from ortdl_torch.binding import IOBinding  # noqa: E402
 from ortdl_torch.module import OnnxModule  # noqa: E402
 from ortdl_torch.session import InferenceSession, NodeArg  # noqa: E402
 from ortdl_torch.value import OrtValue  # noqa: E402
@@ -27,6 +28,7 @@ from ortdl_torch.value import OrtValue  # noqa: E402
 __version__ = "0.1.0"
 
 __all__ = [
+    "IOBinding",
     "InferenceSession",
     "NodeArg",
     "OnnxModule",

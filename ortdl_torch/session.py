@@ -14,6 +14,7 @@ import torch
 from ortdl_torch import _C
 from ortdl_torch._devices import providers_for
 from ortdl_torch._runtime import capture_options
+from ortdl_torch.binding import Bindable, IOBinding
 
 # The options that a saved session keeps. Those that name files to write are left out, so that
 # loading a session writes none.
@@ -154,6 +155,38 @@ class InferenceSession(_C.InferenceSessionBase):
             raise TypeError(f"feeds must map names to tensors, not be a {type(feeds).__name__}")
         return self._run(output_names or None, dict(feeds), run_options)
 
+    def run_into(
+        self,
+        outputs: Sequence[Bindable] | Mapping[str, Bindable],
+        inputs: Sequence[Bindable] | Mapping[str, Bindable],
+        run_options: onnxruntime.RunOptions | None = None,
+    ) -> None:
+        """Run the model and write its outputs into tensors, in place.
+
+        ONNX Runtime writes into their memory without a copy, except for an output that is an input
+        of the model. Autograd sees the tensors as written to, also if the run fails half-way. On an
+        accelerator it is a write on the current stream.
+
+        Args:
+            outputs: a contiguous tensor or OrtValue for every output in order, or some by name.
+            inputs: every input, in order or by name, as in a call.
+            run_options: as :meth:`run` takes them.
+
+        Raises:
+            ValueError: as a call; also for a target of a wrong shape or device, one that is not
+                contiguous, or that shares memory with an input or another target.
+            TypeError: as a call; also for a target of a wrong dtype.
+            BufferError: as a call; also for a target that requires grad while grad mode is on, has
+                no memory, or is a read-only OrtValue.
+            RuntimeError: an inference tensor outside of inference mode.
+            OrtError: ONNX Runtime failed; also if an output has another shape than its target.
+        """
+        self._run_into(_group(outputs, "outputs"), _group(inputs, "inputs"), run_options)
+
+    def io_binding(self) -> IOBinding:
+        """A new, empty binding, for :meth:`run_with_iobinding`."""
+        return IOBinding(self)
+
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that the model takes, in order."""
         return [NodeArg(*node) for node in self._input_nodes()]
@@ -215,6 +248,19 @@ def _from_state(cls: type[InferenceSession], state: tuple[Any, ...]) -> Inferenc
     session = cls.__new__(cls)
     session._set_script_object(_C.load_session(state))
     return session
+
+
+def _group(
+    tensors: Sequence[Bindable] | Mapping[str, Bindable], what: str
+) -> tuple[Bindable, ...] | dict[str, Bindable]:
+    if isinstance(tensors, Mapping):
+        return dict(tensors)
+    if isinstance(tensors, (list, tuple)):
+        return tuple(tensors)
+    raise TypeError(
+        f"{what} must be a list or tuple of tensors, or map names to them, not be a "
+        f"{type(tensors).__name__}"
+    )
 
 
 def _model_source(model: object) -> tuple[bytes, bool]:

@@ -19,15 +19,15 @@ namespace ortdl {
 /// \param inputs What the session takes, as `feeds` has it.
 /// \param lanes Kept by the outputs, whose memory the providers get back.
 /// \param torch_memory Whether outputs are in memory of PyTorch's allocator instead.
-/// \param options The caller's for this run, or null. With them the host waits on both sides of the
-/// run.
+/// \param options The caller's for this run, or null. They are not changed, since other runs may
+///   have them too, so a plug-in cannot be given a stream with them: the host waits on both sides.
+/// \param in_place Empty, or for each output a value where it is written, or null.
+/// \throws c10::ValueError if `options` would let outputs be read before they are there.
 /// \throws c10::Error while the current stream is being captured: ONNX Runtime would allocate, and
 ///   may wait, behind the capture's back. OrtError if the run failed.
-[[nodiscard]] std::vector<ValuePtr> run_on_device(OrtSession* session,
-                                                  const std::shared_ptr<Lanes>& lanes,
-                                                  const std::vector<Node>& inputs,
-                                                  const Feeds& feeds,
-                                                  const std::vector<const Node*>& outputs,
-                                                  bool torch_memory, OrtRunOptions* options);
+[[nodiscard]] std::vector<ValuePtr> run_on_device(
+    OrtSession* session, const std::shared_ptr<Lanes>& lanes, const std::vector<Node>& inputs,
+    const Feeds& feeds, const std::vector<const Node*>& outputs, bool torch_memory,
+    OrtRunOptions* options, at::ArrayRef<ValuePtr> in_place = {});
 
 }  // namespace ortdl

@@ -78,12 +78,17 @@ void Feeds::require_all() const {
       "' was not given. ", expected());
 }
 
-bool Feeds::overlaps(const void* output) const noexcept {
+void Feeds::reset(size_t index) noexcept {
+  values_[index] = nullptr;
+  slots_[index] = {};
+}
+
+bool Feeds::overlaps(const void* output, size_t bytes) const noexcept {
   const auto* data = static_cast<const std::byte*>(output);
-  return std::ranges::any_of(slots_, [data](const Slot& slot) {
-    return !slot.span.empty() && data >= slot.span.data() &&
-           data < slot.span.data() + slot.span.size();
-  });
+  return bytes > 0 && std::ranges::any_of(slots_, [data, bytes](const Slot& slot) {
+           return !slot.span.empty() && data + bytes > slot.span.data() &&
+                  data < slot.span.data() + slot.span.size();
+         });
 }
 
 bool Feeds::in_place(size_t index, const at::Tensor& tensor) const {

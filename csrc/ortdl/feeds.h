@@ -30,6 +30,9 @@ class Feeds {
   /// Give `value` as the input number `index`. \throws as above.
   void set(size_t index, ValuePtr value);
 
+  /// Forget what was given as the input number `index`.
+  void reset(size_t index) noexcept;
+
   /// \throws c10::ValueError that names the first input that was not given.
   void require_all() const;
 
@@ -44,8 +47,11 @@ class Feeds {
 
   /// The inputs as ONNX Runtime takes them.
   [[nodiscard]] const ::OrtValue* const* values() const noexcept { return values_.data(); }
-  /// Whether `output` is memory of an input: a graph output that is a graph input comes back so.
-  [[nodiscard]] bool overlaps(const void* output) const noexcept;
+  /// Whether some of the `bytes` at `output` are memory of an input: a graph output that is a graph
+  /// input comes back so.
+  [[nodiscard]] bool overlaps(const void* output, size_t bytes = 1) const noexcept;
+  /// The value given as the input number `index`; null if it was a tensor or nothing.
+  [[nodiscard]] const ValuePtr& value(size_t index) const { return slots_[index].value; }
 
  private:
   // What keeps one input's memory, and where that is.

@@ -8,8 +8,11 @@ namespace ortdl {
 void Lane::begin_after(c10::Stream earlier) const {
   if (stream.has_value()) {
     order(earlier, *stream);
-  } else {
-    wait_on_host(earlier);
+    return;
+  }
+  wait_on_host(earlier);
+  if (reusing.has_value()) {
+    wait_on_host(*reusing);
   }
 }
 
@@ -79,8 +82,9 @@ void Lanes::reuse_after(c10::Stream reader) const {
   for (size_t done = 0;;) {
     const std::vector<c10::Stream> streams = streams_from(done);
     if (streams.empty()) {
-      if (done == 0) {
-        wait_on_host(reader);  // a stream that nobody knows
+      // A stream that nobody knows; a run on one that begins later waits for the above.
+      if (done == 0 || streamless_ > 0) {
+        wait_on_host(reader);
       }
       return;
     }
@@ -91,9 +95,14 @@ void Lanes::reuse_after(c10::Stream reader) const {
   }
 }
 
-Lane Lanes::take() {
+Lane Lanes::take(bool own) {
   if (plugin_ == nullptr) {
     return {.stream = streams_.empty() ? std::nullopt : std::optional(streams_.front())};
+  }
+  if (!own) {
+    Lane lane{.reusing = streams_from(0).front()};
+    ++streamless_;
+    return lane;
   }
   {
     const std::scoped_lock lock(mutex_);
@@ -109,7 +118,9 @@ Lane Lanes::take() {
 }
 
 void Lanes::give_back(Lane lane) noexcept {
-  if (plugin_ != nullptr) {
+  if (lane.reusing.has_value()) {
+    --streamless_;
+  } else if (plugin_ != nullptr) {
     const std::scoped_lock lock(mutex_);
     idle_.push_back(std::move(lane));  // there is room: see make()
   }

@@ -3,6 +3,7 @@
 #include <ortdl/runtime.h>
 #include <ortdl/stream_use.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,6 +21,9 @@ using RunOptionsHandle = std::unique_ptr<OrtRunOptions, Releaser<&OrtApi::Releas
 struct Lane {
   std::optional<c10::Stream> stream = std::nullopt;
   SyncStreamHandle own = nullptr;  ///< null if the providers use `stream` always
+  /// What the host waits for too before a run on an unknown stream, which may get memory that this
+  /// one waits to reuse.
+  std::optional<c10::Stream> reusing = std::nullopt;
 
   /// Let the run's work wait for `earlier`. \throws as `order` and `wait_on_host` do.
   void begin_after(c10::Stream earlier) const;
@@ -51,7 +55,8 @@ class Lanes final : public Reuser {
   /// A lane for one run, given back when this object goes.
   class Loan {
    public:
-    explicit Loan(Lanes& lanes) : lanes_(lanes), lane_(lanes.take()) {}
+    /// \param own Whether a stream can be given to the run, through options of its own.
+    Loan(Lanes& lanes, bool own) : lanes_(lanes), lane_(lanes.take(own)) {}
     Loan(const Loan&) = delete;
     Loan(Loan&&) = delete;
     Loan& operator=(const Loan&) = delete;
@@ -71,7 +76,7 @@ class Lanes final : public Reuser {
   void reuse_after(c10::Stream reader) const override;
 
  private:
-  [[nodiscard]] Lane take();
+  [[nodiscard]] Lane take(bool own);
   void give_back(Lane lane) noexcept;
   Lanes(at::Device device, const OrtEpDevice* plugin) : device_(device), plugin_(plugin) {}
   [[nodiscard]] std::optional<Lane> make();
@@ -82,6 +87,7 @@ class Lanes final : public Reuser {
   mutable std::mutex mutex_;
   std::vector<c10::Stream> streams_;  // of every lane, none if nobody knows it; only ever grows
   std::vector<Lane> idle_;            // of a plug-in
+  std::atomic<int> streamless_ = 0;   // runs of a plug-in on a stream that nobody knows
 };
 
 }  // namespace ortdl

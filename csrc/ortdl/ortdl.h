@@ -2,10 +2,12 @@
 
 /// \file
 /// The whole of ortdl: PyTorch tensors as ONNX Runtime values and back, and sessions on tensors.
+#include <ortdl/binding.h>
 #include <ortdl/dlpack.h>
 #include <ortdl/element_type.h>
 #include <ortdl/feeds.h>
 #include <ortdl/foreign.h>
+#include <ortdl/interrupt.h>
 #include <ortdl/live.h>
 #include <ortdl/memory.h>
 #include <ortdl/providers.h>

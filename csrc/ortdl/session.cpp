@@ -2,6 +2,7 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <ortdl/device_run.h>
+#include <ortdl/interrupt.h>
 #include <ortdl/session.h>
 
 #include <algorithm>
@@ -162,14 +163,58 @@ void Session::release_resources() {
   config_ = {};
 }
 
-std::vector<at::Tensor> Session::run(at::TensorList inputs) const {
+Feeds Session::in_order(at::TensorList inputs) const {
   TORCH_CHECK_VALUE(inputs.size() == inputs_.size(), "the model takes ", inputs_.size(),
                     " inputs, but ", inputs.size(), " were given. ", expected_inputs(inputs_));
   Feeds given = feeds();
   for (size_t i = 0; i < inputs.size(); ++i) {
     given.set(i, inputs[i]);
   }
-  return run(given, all_outputs_);
+  return given;
+}
+
+std::vector<at::Tensor> Session::run(at::TensorList inputs) const {
+  return run(in_order(inputs), all_outputs_);
+}
+
+void Session::run_into(at::TensorList outputs, at::TensorList inputs) const {
+  TORCH_CHECK_VALUE(outputs.size() == outputs_.size(), "the model has ", outputs_.size(),
+                    " outputs, but ", outputs.size(),
+                    " tensors were given for them. The model's outputs are: ", describe(outputs_));
+  Targets targets(outputs_);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    targets.set(i, outputs[i]);
+  }
+  run_into(targets, in_order(inputs));
+}
+
+void Session::run_into(const Targets& targets, const Feeds& feeds, OrtRunOptions* options) const {
+  targets.require_apart(feeds);
+  const Written written(targets.values());
+  const at::ArrayRef<size_t> outputs = targets.indices();
+  Values in_place(targets.values().begin(), targets.values().end());
+  // ONNX Runtime gives an output that is an input as that, and writes nothing.
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (input_of(outputs[i]).has_value()) {
+      in_place[i].reset();
+    }
+  }
+  const Values made = run_values(feeds, outputs, options, in_place);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!in_place[i].defined()) {
+      targets.values()[i]->update(*made[i]);
+    }
+  }
+}
+
+IoBindingHandle Session::make_binding() const {
+  return lanes_ == nullptr ? make_io_binding(handle_.get()) : nullptr;
+}
+
+void Session::run_bound(const OrtIoBinding* binding, OrtRunOptions* options) const {
+  const c10::OptionalDeviceGuard found(current_of(restored_));
+  const InterruptibleRun run(options);
+  check_status(api().RunWithBinding(handle_.get(), run.options(), binding));
 }
 
 std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> outputs,
@@ -189,34 +234,50 @@ std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> ou
 }
 
 Session::Values Session::run_values(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                    OrtRunOptions* options) const {
+                                    OrtRunOptions* options, at::ArrayRef<ValuePtr> in_place) const {
   require_here();
-  return lanes_ == nullptr ? run_on_cpu(feeds, outputs, options)
-                           : run_on_accelerator(feeds, outputs, options);
+  return lanes_ == nullptr ? run_on_cpu(feeds, outputs, options, in_place)
+                           : run_on_accelerator(feeds, outputs, options, in_place);
 }
 
 Session::Values Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                    OrtRunOptions* options) const {
+                                    OrtRunOptions* options, at::ArrayRef<ValuePtr> in_place) const {
   Small<const char*> names;
   for (const size_t index : outputs) {
     names.push_back(outputs_[index].name.c_str());
   }
   const c10::OptionalDeviceGuard found(current_of(restored_));
+  Values values(in_place.begin(), in_place.end());
+  values.resize(outputs.size());
   Small<::OrtValue*> raw(outputs.size(), nullptr);
-  StatusHandle failed(api().Run(handle_.get(), options, input_names_.data(), feeds.values(),
-                                input_names_.size(), names.data(), names.size(), raw.data()));
-  Small<ValueHandle> owned(raw.begin(), raw.end());
+  for (size_t i = 0; i < values.size(); ++i) {
+    raw[i] = values[i].defined() ? values[i]->handle() : nullptr;
+  }
+  Small<ValueHandle> owned;
+  owned.resize(outputs.size());
+  StatusHandle failed;
+  {
+    const InterruptibleRun run(options);
+    failed.reset(api().Run(handle_.get(), run.options(), input_names_.data(), feeds.values(),
+                           input_names_.size(), names.data(), names.size(), raw.data()));
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].defined()) {
+      owned[i].reset(raw[i]);
+    }
+  }
   check_status(failed.release());
-  Values values;
-  values.reserve(owned.size());
-  for (ValueHandle& output : owned) {
-    values.push_back(c10::make_intrusive<Value>(std::move(output)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].defined()) {
+      values[i] = c10::make_intrusive<Value>(std::move(owned[i]));
+    }
   }
   return values;
 }
 
 Session::Values Session::run_on_accelerator(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                            OrtRunOptions* options) const {
+                                            OrtRunOptions* options,
+                                            at::ArrayRef<ValuePtr> in_place) const {
   // A binding gives each output once.
   std::vector<const Node*> wanted;
   std::vector<size_t> places;
@@ -227,8 +288,8 @@ Session::Values Session::run_on_accelerator(const Feeds& feeds, at::ArrayRef<siz
       wanted.push_back(&outputs_[index]);
     }
   }
-  const std::vector<ValuePtr> made =
-      run_on_device(handle_.get(), lanes_, inputs_, feeds, wanted, torch_memory_, options);
+  const std::vector<ValuePtr> made = run_on_device(handle_.get(), lanes_, inputs_, feeds, wanted,
+                                                   torch_memory_, options, in_place);
   Values values;
   std::ranges::transform(places, std::back_inserter(values),
                          [&made](size_t place) { return made[place]; });
@@ -292,6 +353,12 @@ size_t Session::input_index(std::string_view name) const {
 
 size_t Session::output_index(std::string_view name) const {
   return index_of(outputs_, name, "output");
+}
+
+std::optional<size_t> Session::input_of(size_t output) const {
+  const auto found = std::ranges::find(inputs_, outputs_[output].name, &Node::name);
+  return found == inputs_.end() ? std::nullopt
+                                : std::optional(static_cast<size_t>(found - inputs_.begin()));
 }
 
 void Session::check_output(size_t index) const {

@@ -5,10 +5,12 @@
 #include <ortdl/feeds.h>
 #include <ortdl/fork.h>
 #include <ortdl/graph_shapes.h>
+#include <ortdl/io_binding.h>
 #include <ortdl/lane.h>
 #include <ortdl/live.h>
 #include <ortdl/node.h>
 #include <ortdl/session_config.h>
+#include <ortdl/targets.h>
 #include <ortdl/value.h>
 
 #include <memory>
@@ -66,8 +68,24 @@ class Session final : public torch::CustomClassHolder {
   using Values = c10::SmallVector<ValuePtr, 8>;
   /// As above, but outputs of any kind, as values. One that is an input of the model is that
   /// input's memory, and outputs asked for twice share theirs.
+  /// \param in_place Empty, or for each output a value to write it into, or null. An output that is
+  ///   an input cannot be written so, and with any of them none may be asked for twice.
   [[nodiscard]] Values run_values(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                  OrtRunOptions* options = nullptr) const;
+                                  OrtRunOptions* options = nullptr,
+                                  at::ArrayRef<ValuePtr> in_place = {}) const;
+
+  /// Run the model on complete `feeds` and write outputs into `targets`, without a copy but for
+  /// outputs that are inputs. Autograd sees the targets as written to, also if the run fails.
+  /// \throws as `run` does; c10::ValueError if targets share memory with each other or an input;
+  ///   OrtError too if an output has another shape than its target.
+  void run_into(const Targets& targets, const Feeds& feeds, OrtRunOptions* options = nullptr) const;
+  /// The same for all inputs and all outputs, in the model's order.
+  void run_into(at::TensorList outputs, at::TensorList inputs) const;
+
+  /// A binding for `run_bound`; null if the session works on an accelerator.
+  [[nodiscard]] IoBindingHandle make_binding() const;
+  /// Run the model on the CPU with what is bound. \throws OrtError if ONNX Runtime failed.
+  void run_bound(const OrtIoBinding* binding, OrtRunOptions* options = nullptr) const;
 
   /// Whether the session can run in this process: a child that was forked since the session was
   /// made has none of its threads, and no accelerator.
@@ -95,6 +113,8 @@ class Session final : public torch::CustomClassHolder {
   [[nodiscard]] size_t input_index(std::string_view name) const;
   /// The index of the output `name`. \throws c10::ValueError that lists the outputs.
   [[nodiscard]] size_t output_index(std::string_view name) const;
+  /// The index of the input that the output number `output` is, if it is one.
+  [[nodiscard]] std::optional<size_t> input_of(size_t output) const;
 
   /// Lets go of the model once the last strong reference is gone: a weak one keeps the object.
   void release_resources() override;
@@ -107,10 +127,12 @@ class Session final : public torch::CustomClassHolder {
                                                   std::optional<c10::Stream> fixed) const;
   // What can make a stream for each run, or null.
   [[nodiscard]] const OrtEpDevice* stream_maker(at::Device accelerator) const;
+  [[nodiscard]] Feeds in_order(at::TensorList inputs) const;
   [[nodiscard]] Values run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                  OrtRunOptions* options) const;
+                                  OrtRunOptions* options, at::ArrayRef<ValuePtr> in_place) const;
   [[nodiscard]] Values run_on_accelerator(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                          OrtRunOptions* options) const;
+                                          OrtRunOptions* options,
+                                          at::ArrayRef<ValuePtr> in_place) const;
 
   HomeProcess home_;
   bool has_threads_ = true;

@@ -2,10 +2,12 @@
 #include <ortdl/live.h>
 #include <ortdl/runtime.h>
 #include <python/args.h>
+#include <python/binding.h>
 #include <python/convert.h>
 #include <python/device_arg.h>
 #include <python/door.h>
 #include <python/guarded.h>
+#include <python/interrupt.h>
 #include <python/ortvalue.h>
 #include <python/release_queue.h>
 #include <python/run_options.h>
@@ -57,10 +59,12 @@ py::dict live() {
 PYBIND11_MODULE(_C, module) {
   using namespace ortdl::python;
   if (!add_ort_error(module.ptr()) || !add_ortvalue(module.ptr()) || !add_session(module.ptr()) ||
+      !add_binding(module.ptr()) ||
       PyModule_AddFunctions(module.ptr(), conversion_functions()) != 0 ||
       PyModule_AddFunctions(module.ptr(), session_functions()) != 0) {
     throw py::error_already_set();
   }
+  find_main_thread();
   install_release_queue();
   install_exporting_hook();
   module.def("set_value_class", [](const py::object& cls) { set_value_class(cls.ptr()); });

@@ -1,6 +1,8 @@
 #include <ortdl/shareable.h>
 #include <python/args.h>
+#include <python/binding.h>
 #include <python/guarded.h>
+#include <python/interrupt.h>
 #include <python/ortvalue.h>
 #include <python/run_options.h>
 #include <python/session.h>
@@ -15,6 +17,8 @@ namespace {
 struct PySession {
   PyObject_HEAD SessionPtr session;
 };
+
+PyTypeObject* session_type = nullptr;
 
 SessionPtr& slot_of(PyObject* self) { return reinterpret_cast<PySession*>(self)->session; }
 
@@ -118,8 +122,7 @@ std::vector<at::Tensor> run_without_gil(const Session& session, const Feeds& fee
                                         at::ArrayRef<size_t> outputs,
                                         OrtRunOptions* options = nullptr) {
   feeds.require_all();
-  const py::gil_scoped_release released;
-  return session.run(feeds, outputs, options);
+  return run_interruptibly([&] { return session.run(feeds, outputs, options); });
 }
 
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -171,6 +174,57 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   });
 }
 
+void set_target(Targets& targets, size_t index, PyObject* object) {
+  if (is_tensor(object)) {
+    targets.set(index, THPVariable_Unpack(object));
+    return;
+  }
+  ValuePtr storage;
+  targets.set(index, unwrap_value(object, storage));
+}
+
+Targets targets_arg(const Session& session, PyObject* object) {
+  Targets targets(session.outputs());
+  if (PyDict_Check(object)) {
+    for (const auto& [key, target] : py::reinterpret_borrow<py::dict>(object)) {
+      TORCH_CHECK_TYPE(PyUnicode_Check(key.ptr()), "an output's name must be a string, not ",
+                       Py_TYPE(key.ptr())->tp_name);
+      set_target(targets, session.output_index(py::cast<std::string_view>(key)), target.ptr());
+    }
+    return targets;
+  }
+  const auto count = static_cast<size_t>(PyTuple_GET_SIZE(object));
+  TORCH_CHECK_VALUE(count == session.outputs().size(), "the model has ", session.outputs().size(),
+                    " outputs, but ", count, " tensors were given for them: give all, or a dict. ",
+                    "The model's outputs are: ", describe(session.outputs()));
+  for (size_t i = 0; i < count; ++i) {
+    set_target(targets, i, PyTuple_GET_ITEM(object, static_cast<Py_ssize_t>(i)));
+  }
+  return targets;
+}
+
+PyObject* run_into(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    TORCH_CHECK_TYPE(count == 3, "run_into takes (outputs, inputs, run_options)");
+    for (PyObject* group : {args[0], args[1]}) {
+      TORCH_CHECK_TYPE(PyDict_Check(group) || PyTuple_Check(group),
+                       "outputs and inputs must be tuples or dicts, not ", Py_TYPE(group)->tp_name);
+    }
+    const SessionPtr session = session_of(self);
+    OrtRunOptions* options = run_options_arg(args[2]);
+    const Targets targets = targets_arg(*session, args[0]);
+    Feeds feeds = session->feeds();
+    if (PyDict_Check(args[1])) {
+      set_named(feeds, *session, args[1]);
+    } else {
+      set_positional(feeds, *session, args[1]);
+    }
+    feeds.require_all();
+    run_interruptibly([&] { session->run_into(targets, feeds, options); });
+    Py_RETURN_NONE;
+  });
+}
+
 py::list nodes(const std::vector<Node>& nodes) {
   py::list result;
   for (const Node& node : nodes) {
@@ -208,9 +262,24 @@ PyObject* provider_names(PyObject* self, PyObject* /*unused*/) {
   });
 }
 
+constexpr const char* kRunWithBinding =
+    "run_with_iobinding($self, iobinding, /, run_options=None)\n--\n\n"
+    "Run the model on what is bound; IOBinding.get_outputs() gives the outputs.\n\n"
+    "Autograd sees the outputs as written to, also if the run fails.\n\n"
+    "Args:\n"
+    "    iobinding: what io_binding() gave. One thread at a time may use it.\n"
+    "    run_options: as run takes them. LoRA adapters have no effect here.\n\n"
+    "Raises:\n"
+    "    ValueError: an input or every output is unbound, or another session's binding.\n"
+    "    RuntimeError: another thread uses the binding.\n"
+    "    OrtError: ONNX Runtime failed, for an output of another shape than before above all.";
+
 std::array methods{
     PyMethodDef{"_set_script_object", set_script_object, METH_O, nullptr},
     PyMethodDef{"_run", c_function(run), METH_FASTCALL, nullptr},
+    PyMethodDef{"_run_into", c_function(run_into), METH_FASTCALL, nullptr},
+    PyMethodDef{"run_with_iobinding", c_function(run_with_iobinding), METH_FASTCALL | METH_KEYWORDS,
+                kRunWithBinding},
     PyMethodDef{"_input_nodes", input_nodes, METH_NOARGS, nullptr},
     PyMethodDef{"_output_nodes", output_nodes, METH_NOARGS, nullptr},
     PyMethodDef{"_provider_names", provider_names, METH_NOARGS, nullptr},
@@ -237,9 +306,17 @@ PyType_Spec spec{"ortdl_torch._C.InferenceSessionBase", sizeof(PySession), 0,
 
 }  // namespace
 
+const SessionPtr& session_arg(PyObject* object) {
+  TORCH_CHECK_TYPE(session_type != nullptr && PyObject_TypeCheck(object, session_type),
+                   "expected an InferenceSession, not ", Py_TYPE(object)->tp_name);
+  return session_of(object);
+}
+
 bool add_session(PyObject* module) {
-  const auto type = py::reinterpret_steal<py::object>(PyType_FromSpec(&spec));
-  return type && PyModule_AddObjectRef(module, "InferenceSessionBase", type.ptr()) == 0;
+  session_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  return session_type != nullptr &&
+         PyModule_AddObjectRef(module, "InferenceSessionBase",
+                               reinterpret_cast<PyObject*>(session_type)) == 0;
 }
 
 }  // namespace ortdl::python

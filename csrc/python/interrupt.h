@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ortdl/runtime.h>
+#include <pybind11/pybind11.h>
+
+/// \file
+/// Ctrl-C ends a run of the main thread, which Python's own handler would let end first.
+///
+/// While Python's handler of SIGINT is its default one, which raises KeyboardInterrupt, a handler
+/// of ours stands before it. Any other handler, SIG_IGN and SIG_DFL are left as they are.
+namespace ortdl::python {
+
+/// Say which thread is Python's main one: the only one that handles signals.
+void find_main_thread();
+
+/// Put our handler there if it has to be and is not. To be called with the GIL before each run; it
+/// looks only every few milliseconds, and only on the main thread.
+void watch_for_interrupt();
+
+/// To be called with the GIL when a run failed.
+/// \throws pybind11::error_already_set for the KeyboardInterrupt if that is why.
+void raise_if_interrupted();
+
+/// What `run` returns, called without the GIL.
+/// \throws pybind11::error_already_set for the KeyboardInterrupt that ended it.
+template <typename Run>
+auto run_interruptibly(Run&& run) {
+  watch_for_interrupt();
+  try {
+    const pybind11::gil_scoped_release released;
+    return run();
+  } catch (const OrtError&) {
+    raise_if_interrupted();
+    throw;
+  }
+}
+
+}  // namespace ortdl::python
