@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 import torch
@@ -106,7 +106,7 @@ def test_a_run_of_another_thread_goes_on() -> None:
     worker = threading.Thread(target=lambda: totals.append(session(START, SOME)[0].item()))
     worker.start()
     with signal_soon(), pytest.raises(KeyboardInterrupt):
-        worker.join()
+        time.sleep(5)
     worker.join()
     assert totals == [SOME.item()]
 
@@ -152,18 +152,18 @@ def test_a_signal_between_runs() -> None:
         assert session(x)[0].item() == 1
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_runs_through_the_dispatcher_end_too() -> None:
     session = InferenceSession(counting_loop())
     session(START, torch.tensor(1))  # the handler is there
     scripted = torch.jit.script(OnnxModule(session))
-    ended: list[str] = []
+    for _ in range(3):
+        scripted(START, torch.tensor(1))  # TorchScript compiles it, and hears no signal meanwhile
 
     def run() -> None:
-        try:
+        with suppress(RuntimeError):  # what TorchScript makes of the OrtError may come before it
             scripted(START, FOREVER)
-        except RuntimeError as error:
-            ended.append(str(error))
-        time.sleep(1)
+        time.sleep(5)
 
     with signal_soon(), pytest.raises(KeyboardInterrupt):
         run()
