@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import onnxruntime
 import torch
 from typing_extensions import CapsuleType
@@ -47,12 +48,25 @@ class OrtValueBase:
 
 from ortdl_torch.value import OrtValue  # noqa: E402
 
+# Of a model's inputs: dense tensors; strings; sequences; maps; optional values.
+Input = (
+    torch.Tensor
+    | OrtValueBase
+    | onnxruntime.OrtValue
+    | str
+    | bytes
+    | np.ndarray[Any, Any]
+    | Sequence[Input]
+    | dict[Any, Any]
+    | None
+)
+
 class InferenceSessionBase:
     def __call__(
         self,
-        *tensors: torch.Tensor | OrtValueBase | onnxruntime.OrtValue,
-        **named_tensors: torch.Tensor | OrtValueBase | onnxruntime.OrtValue,
-    ) -> tuple[torch.Tensor, ...]: ...
+        *tensors: Input,
+        **named_tensors: Input,
+    ) -> tuple[Any, ...]: ...
     @property
     def script_object(self) -> torch.ScriptObject: ...
     def _set_script_object(self, script_object: torch.ScriptObject, /) -> None: ...
@@ -62,7 +76,7 @@ class InferenceSessionBase:
         feeds: dict[str, Any],
         run_options: onnxruntime.RunOptions | None,
         /,
-    ) -> list[torch.Tensor]: ...
+    ) -> list[Any]: ...
     def _run_into(
         self,
         outputs: tuple[Any, ...] | dict[str, Any],

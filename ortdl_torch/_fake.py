@@ -117,6 +117,11 @@ def run_fake(graph: Graph, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _check_input(node: Node, tensor: torch.Tensor, expected: str) -> None:
+    if node.dtype is None:
+        raise TypeError(
+            f"the input {node} is of a type that no tensor can be: call the session itself, in "
+            f"eager code, outside of what is compiled or exported. {expected}"
+        )
     if tensor.dtype is not node.dtype:
         raise TypeError(
             f"the input {node} must have dtype {node.dtype}, but a tensor of dtype {tensor.dtype} "
@@ -160,7 +165,7 @@ def _output(node: Node, known: dict[str, Size], device: torch.device) -> torch.T
     if node.dtype is None:
         raise TypeError(
             f"the output {node} is of a type that PyTorch has no tensor for: call the session "
-            "outside of compiled code, for other outputs"
+            "itself, in eager code, outside of what is compiled or exported"
         )
     shape = [_size(declared, known) for declared in node.shape]
     if shape:

@@ -15,7 +15,7 @@ from torch.compiler import is_dynamo_compiling
 
 from ortdl_torch._outputs import Outputs, maker, outputs_type
 from ortdl_torch._script import as_identifiers, scriptable
-from ortdl_torch.session import InferenceSession, Model, Providers
+from ortdl_torch.session import InferenceSession, Model, Providers, is_dense
 
 # Tensors with these have no memory to read: what they stand for is reached through the dispatcher.
 _STAND_INS = (
@@ -59,7 +59,9 @@ class OnnxModule(torch.nn.Module):
         session: the :class:`InferenceSession` that runs the model.
 
     Calling it raises what calling the session does: also where PyTorch traces, an input that
-    requires grad while grad mode is on is a BufferError.
+    requires grad while grad mode is on is a BufferError. A model with strings, sequences, maps or
+    optional values among its inputs and outputs works as its session does, in eager code only:
+    scripting, tracing, compiling and exporting it is a TypeError that names what is no tensor.
     """
 
     __jit_ignored_attributes__: ClassVar[list[str]] = [
@@ -67,6 +69,7 @@ class OnnxModule(torch.nn.Module):
         "_input_names",
         "_output_names",
         "_make",
+        "_eager_only",
     ]
     session: InferenceSession
     script_object: torch.ScriptObject
@@ -93,13 +96,16 @@ class OnnxModule(torch.nn.Module):
         self.session = session
         # Tracing and exporting find what the op takes only as an attribute.
         self.script_object = session.script_object
-        self._input_names = tuple(node.name for node in session.get_inputs())
+        inputs = session.get_inputs()
+        self._input_names = tuple(node.name for node in inputs)
         self._output_names = tuple(node.name for node in session.get_outputs())
         result = outputs_type(self._output_names)
         self._make = None if result is None else maker(result)
-        self.__class__ = _with_signature(cast(Hashable, type(self)), self._input_names)
+        self._eager_only = _reason_for_eager(session)
+        types = tuple(torch.Tensor if is_dense(node) else Any for node in inputs)
+        self.__class__ = _with_signature(cast(Hashable, type(self)), self._input_names, types)
 
-    def forward(self, *tensors: torch.Tensor, **named: torch.Tensor) -> Outputs:
+    def forward(self, *tensors: Any, **named: Any) -> Outputs:
         """Run the model on its inputs, by position or by name."""
         if not (is_dynamo_compiling() or _len_torch_dispatch_stack() or _get_tracing_state()):
             try:
@@ -109,6 +115,8 @@ class OnnxModule(torch.nn.Module):
                     raise
             else:
                 return outputs[0] if self._make is None else self._make(outputs)
+        if self._eager_only is not None:
+            raise TypeError(self._eager_only)
         ordered = self._in_order(tensors, named) if named else list(tensors)
         results: list[torch.Tensor] = torch.ops.ortdl.run(self.script_object, ordered)
         if self._make is None:
@@ -146,6 +154,8 @@ class OnnxModule(torch.nn.Module):
         return f"inputs=({', '.join(self._input_names)}), outputs=({', '.join(self._output_names)})"
 
     def __prepare_scriptable__(self) -> torch.nn.Module:
+        if self._eager_only is not None:
+            raise TypeError(self._eager_only)
         return scriptable(self.script_object, self._input_names, self._output_names)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -155,7 +165,7 @@ class OnnxModule(torch.nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("script_object", "_input_names", "_output_names", "_make"):
+        for name in ("script_object", "_input_names", "_output_names", "_make", "_eager_only"):
             del state[name]
         return state
 
@@ -168,6 +178,19 @@ def _blank(cls: type[OnnxModule]) -> OnnxModule:
     return cls.__new__(cls)
 
 
+def _reason_for_eager(session: InferenceSession) -> str | None:
+    """Why a model cannot be in a graph; None if it can."""
+    for what, nodes in (("input", session.get_inputs()), ("output", session.get_outputs())):
+        for node in nodes:
+            if not is_dense(node):
+                return (
+                    f"the {what} '{node.name}' is a {node.type}, and TorchScript, torch.compile "
+                    "and torch.export have no values but tensors for a model: call the module, or "
+                    "its session, in eager code"
+                )
+    return None
+
+
 def _stands_for_another(tensor: object) -> bool:
     if not isinstance(tensor, torch.Tensor):
         return False
@@ -177,7 +200,9 @@ def _stands_for_another(tensor: object) -> bool:
 
 # torch.export asks for a module's signature: by it dimensions are named, and inputs in the program.
 @cache
-def _with_signature(cls: type[OnnxModule], names: tuple[str, ...]) -> type[OnnxModule]:
+def _with_signature(
+    cls: type[OnnxModule], names: tuple[str, ...], types_: tuple[Any, ...]
+) -> type[OnnxModule]:
     if "_declared" in cls.__dict__ or cls.forward is not OnnxModule.forward:
         return cls
     general = OnnxModule.forward
@@ -185,8 +210,10 @@ def _with_signature(cls: type[OnnxModule], names: tuple[str, ...]) -> type[OnnxM
     forward.__doc__ = general.__doc__
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [
-        inspect.Parameter(name, kind, annotation=torch.Tensor)
-        for name in ("self", *as_identifiers(names))
+        inspect.Parameter(name, kind, annotation=annotation)
+        for name, annotation in zip(
+            ("self", *as_identifiers(names)), (torch.Tensor, *types_), strict=True
+        )
     ]
     forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     scope = {"forward": forward, "_declared": cls, "__module__": cls.__module__}

@@ -46,6 +46,11 @@ class NodeArg(NamedTuple):
     """A number, or a name or None where the model leaves the size open."""
 
 
+def is_dense(node: NodeArg) -> bool:
+    """Whether what ``node`` declares is a dense tensor of numbers."""
+    return node.type.startswith("tensor(") and node.type != "tensor(string)"
+
+
 class InferenceSession(_C.InferenceSessionBase):
     """An ONNX model loaded into ONNX Runtime, called with tensors.
 
@@ -53,6 +58,22 @@ class InferenceSession(_C.InferenceSessionBase):
     tensors. Contiguous inputs are read in place; other layouts are copied. Outputs are ONNX
     Runtime's own memory, never that of an input, and outlive the session. Any number of threads may
     call one session at once; Python's GIL is released while a model loads and runs.
+
+    Inputs and outputs that are no dense tensors are Python's own objects:
+
+    ==================  =================================================  ======================
+    declared            as an input                                        as an output
+    ==================  =================================================  ======================
+    ``tensor(string)``  str or bytes, lists of them nested alike, arrays   str, or lists of the
+                        of strings                                         output's shape
+    ``seq(T)``          list or tuple of what ``T`` takes; tensors on the  list
+                        CPU, shared unless they have to be copied
+    ``map(K,V)``        dict                                               dict
+    ``optional(T)``     None, or what ``T`` takes                          None, or as ``T``
+    ==================  =================================================  ======================
+
+    An OrtValue of the declared type is taken everywhere. The tensors in a list of an output are
+    copies, since ONNX Runtime gives no others.
 
     A session on an accelerator takes inputs and leaves outputs there. Its work is ordered after
     PyTorch's current stream and before what follows on it, and the host does not wait unless an
@@ -73,8 +94,10 @@ class InferenceSession(_C.InferenceSessionBase):
             making the session reads the files once more for that.
 
     Calling it raises:
-        ValueError: a wrong name, number, rank, size or device of an input.
-        TypeError: a wrong dtype, no tensor, or an output that is no tensor.
+        ValueError: a wrong name, number, rank, size or device of an input, ragged lists, a str
+            that UTF-8 has not, or one in an output that is no UTF-8.
+        TypeError: a wrong dtype, another kind of object than the input takes, or an output that
+            PyTorch has no tensor for (packed types such as int4; sparse tensors).
         BufferError: an input requires grad while grad mode is on, or has no memory to read.
         OrtError: ONNX Runtime failed.
 
@@ -134,19 +157,20 @@ class InferenceSession(_C.InferenceSessionBase):
     def run(
         self,
         output_names: Sequence[str] | None,
-        feeds: Mapping[str, torch.Tensor],
+        feeds: Mapping[str, Any],
         run_options: onnxruntime.RunOptions | None = None,
-    ) -> list[torch.Tensor]:
+    ) -> list[Any]:
         """Run the model for some of its outputs.
 
         Args:
             output_names: the outputs to compute, in the order wanted; None or none for all.
-            feeds: every input of the model by name.
+            feeds: every input of the model by name: tensors, and what else an input may take.
             run_options: onnxruntime's own, used as they are, also by several runs at once:
                 ``terminate = True``, set on any thread, ends a run in progress with an OrtError.
 
         Returns:
-            The outputs asked for. Errors are those of calling the session.
+            The outputs asked for: tensors, and what else a model may give. Errors are those of
+            calling the session.
 
         Raises:
             TypeError: also for run_options that are none.

@@ -15,7 +15,9 @@ IoBindingHandle bind(OrtSession* session, const std::vector<Node>& inputs, const
                      const std::vector<const Node*>& outputs, at::ArrayRef<ValuePtr> in_place) {
   IoBindingHandle binding = make_io_binding(session);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    check_status(api().BindInput(binding.get(), inputs[i].name.c_str(), feeds.values()[i]));
+    if (const ::OrtValue* value = feeds.values()[i]; value != nullptr) {
+      check_status(api().BindInput(binding.get(), inputs[i].name.c_str(), value));
+    }
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Node& output = *outputs[i];

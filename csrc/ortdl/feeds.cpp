@@ -1,6 +1,7 @@
 #include <ortdl/feeds.h>
 #include <ortdl/memory.h>
 #include <ortdl/shareable.h>
+#include <ortdl/type_string.h>
 
 #include <algorithm>
 
@@ -17,7 +18,9 @@ void Feeds::set(size_t index, const at::Tensor& tensor) {
   TORCH_CHECK_TYPE(tensor.defined(), "the input '", node.name, "' is an undefined tensor");
   TORCH_CHECK_TYPE(node.element != nullptr && node.element->scalar != at::ScalarType::Undefined,
                    "the input '", node.name, "' is a ", node.type,
-                   ", which no tensor can be: give an OrtValue of that type. ", expected());
+                   ", which no tensor can be: call the session itself, in eager code, with what "
+                   "such an input takes (an OrtValue of that type; lists; None). ",
+                   expected());
   TORCH_CHECK_TYPE(tensor.scalar_type() == node.element->scalar, "the input '", node.name,
                    "' must have dtype torch.", c10::getDtypeNames(node.element->scalar).first, " (",
                    node.type, "), but a tensor of dtype torch.",
@@ -56,26 +59,31 @@ void Feeds::set(size_t index, ValuePtr value) {
   const Node& node = (*inputs_)[index];
   check_free(index);
   const std::string given = value->type_string();
-  TORCH_CHECK_TYPE(given == node.type, "the input '", node.name, "' must be a ", node.type,
-                   ", but an OrtValue of ", given, " was given. ", expected());
-  if (node.element != nullptr) {
+  const std::string_view inner = inner_type(node.type, "optional");
+  const bool nothing = !inner.empty() && !value->has_value();
+  TORCH_CHECK_TYPE(given == node.type || given == inner || nothing, "the input '", node.name,
+                   "' must be a ", node.type, ", but an OrtValue of ", given, " was given. ",
+                   expected());
+  if (value->is_tensor()) {
     check_shape(node, value->sizes());
+  }
+  if (tensor_element(given) != nullptr) {
     if (must_move(node, value->device())) {
       value = value->to(node.device);
     }
     slots_[index].span = {static_cast<const std::byte*>(value->data()), value->nbytes()};
   }
-  values_[index] = value->handle();
+  values_[index] = nothing ? nullptr : value->handle();
   slots_[index].value = std::move(value);
 }
 
 void Feeds::require_all() const {
-  const auto missing = std::ranges::find(values_, nullptr);
-  TORCH_CHECK_VALUE(
-      missing == values_.end(), "the model takes ", values_.size(), " inputs, but the input '",
-      (*inputs_)[missing == values_.end() ? 0 : static_cast<size_t>(missing - values_.begin())]
-          .name,
-      "' was not given. ", expected());
+  for (size_t i = 0; i < values_.size(); ++i) {
+    // An optional input with nothing in it has no OrtValue.
+    const bool given = values_[i] != nullptr || slots_[i].value.defined();
+    TORCH_CHECK_VALUE(given, "the model takes ", values_.size(), " inputs, but the input '",
+                      (*inputs_)[i].name, "' was not given. ", expected());
+  }
 }
 
 void Feeds::reset(size_t index) noexcept {
@@ -120,8 +128,8 @@ bool Feeds::must_move(const Node& node, at::Device device) const {
 }
 
 void Feeds::check_free(size_t index) const {
-  TORCH_CHECK_VALUE(values_[index] == nullptr, "the input '", (*inputs_)[index].name,
-                    "' was given twice. ", expected());
+  const bool free = values_[index] == nullptr && !slots_[index].value.defined();
+  TORCH_CHECK_VALUE(free, "the input '", (*inputs_)[index].name, "' was given twice. ", expected());
 }
 
 void Feeds::check_shape(const Node& node, at::IntArrayRef sizes) const {

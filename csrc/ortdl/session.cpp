@@ -3,6 +3,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <ortdl/device_run.h>
 #include <ortdl/interrupt.h>
+#include <ortdl/outputs.h>
 #include <ortdl/session.h>
 
 #include <algorithm>
@@ -224,11 +225,7 @@ std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> ou
   std::vector<at::Tensor> results;
   results.reserve(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    // An output asked for twice is one piece of memory.
-    const auto before = outputs.slice(0, i);
-    const bool shared =
-        feeds.overlaps(values[i]->data()) || std::ranges::find(before, outputs[i]) != before.end();
-    results.push_back(values[i]->to_tensor(shared ? Copy::kAlways : Copy::kNever));
+    results.push_back(owned_tensor(values, i, feeds, outputs));
   }
   return results;
 }
@@ -246,6 +243,14 @@ Session::Values Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> out
   for (const size_t index : outputs) {
     names.push_back(outputs_[index].name.c_str());
   }
+  Small<const char*> given_names;
+  Small<const ::OrtValue*> given;
+  for (size_t i = 0; i < input_names_.size(); ++i) {
+    if (feeds.values()[i] != nullptr) {
+      given_names.push_back(input_names_[i]);
+      given.push_back(feeds.values()[i]);
+    }
+  }
   const c10::OptionalDeviceGuard found(current_of(restored_));
   Values values(in_place.begin(), in_place.end());
   values.resize(outputs.size());
@@ -258,8 +263,8 @@ Session::Values Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> out
   StatusHandle failed;
   {
     const InterruptibleRun run(options);
-    failed.reset(api().Run(handle_.get(), run.options(), input_names_.data(), feeds.values(),
-                           input_names_.size(), names.data(), names.size(), raw.data()));
+    failed.reset(api().Run(handle_.get(), run.options(), given_names.data(), given.data(),
+                           given.size(), names.data(), names.size(), raw.data()));
   }
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i].defined()) {
@@ -361,14 +366,6 @@ std::optional<size_t> Session::input_of(size_t output) const {
                                 : std::optional(static_cast<size_t>(found - inputs_.begin()));
 }
 
-void Session::check_output(size_t index) const {
-  const Node& node = outputs_[index];
-  TORCH_CHECK_TYPE(node.element != nullptr && node.element->scalar != at::ScalarType::Undefined,
-                   "the output '", node.name, "' is a ", node.type,
-                   ", which PyTorch has no tensor for: ask for other outputs with "
-                   "session.run([names], feeds), or run this model with onnxruntime. "
-                   "The model's outputs are: ",
-                   describe(outputs_));
-}
+void Session::check_output(size_t index) const { require_dense(outputs_[index], outputs_); }
 
 }  // namespace ortdl

@@ -2,6 +2,8 @@
 #include <ortdl/runtime.h>
 #include <ortdl/type_string.h>
 
+#include <algorithm>
+
 namespace ortdl {
 namespace {
 
@@ -62,6 +64,22 @@ std::string type_string(const OrtTypeInfo* info) {
     default:
       return "opaque";
   }
+}
+
+std::string_view inner_type(std::string_view type, std::string_view kind) noexcept {
+  if (!type.starts_with(kind) || !type.substr(kind.size()).starts_with('(') ||
+      !type.ends_with(')')) {
+    return {};
+  }
+  type.remove_prefix(kind.size() + 1);
+  type.remove_suffix(1);
+  return type;
+}
+
+const ElementType* tensor_element(std::string_view type) noexcept {
+  const std::string_view name = inner_type(type, "tensor");
+  const auto found = std::ranges::find(element_types(), name, &ElementType::name);
+  return found == element_types().end() ? nullptr : &*found;
 }
 
 }  // namespace ortdl

@@ -43,6 +43,10 @@ at::Tensor detail::bytes_at(const void* data, size_t count, at::Device device) {
 Value::Value(ValueHandle handle, std::optional<c10::Stream> home,
              std::shared_ptr<const Reuser> reuser)
     : handle_(std::move(handle)), version_(0) {
+  if (!has_value()) {
+    kind_ = ONNX_TYPE_OPTIONAL;  // ONNX Runtime crashes if it is asked for more
+    return;
+  }
   check_status(api().GetValueType(handle_.get(), &kind_));
   if (is_tensor()) {
     read_tensor();
@@ -228,6 +232,9 @@ void Value::require_tensor() const {
 }
 
 bool Value::has_value() const {
+  if (handle_ == nullptr) {
+    return false;
+  }
   int has = 0;
   check_status(api().HasValue(handle_.get(), &has));
   return has != 0;
@@ -276,6 +283,9 @@ void Value::order_before_current() const {
 size_t Value::nbytes() const { return type().bytes(c10::multiply_integers(sizes_)); }
 
 std::string Value::type_string() const {
+  if (kind_ == ONNX_TYPE_OPTIONAL) {
+    return "optional()";
+  }
   OrtTypeInfo* info = nullptr;
   check_status(api().GetTypeInfo(handle_.get(), &info));
   return ortdl::type_string(TypeInfoHandle(info).get());

@@ -3,9 +3,11 @@
 #include <python/binding.h>
 #include <python/guarded.h>
 #include <python/interrupt.h>
+#include <python/nested_run.h>
 #include <python/ortvalue.h>
 #include <python/run_options.h>
 #include <python/session.h>
+#include <python/text_arg.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include <array>
@@ -67,6 +69,10 @@ PyObject* get_script_object(PyObject* self, void* /*unused*/) {
 }
 
 void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* object) {
+  if (const Node& node = session.inputs()[index]; !is_dense(node) && is_nested(node)) [[unlikely]] {
+    set_nested(feeds, session, index, object);
+    return;
+  }
   if (!is_tensor(object)) {
     ValuePtr storage;
     try {
@@ -79,7 +85,8 @@ void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* obj
       }
     } catch (c10::Error& error) {
       error.add_context("The input '" + session.inputs()[index].name +
-                        "' must be a torch.Tensor or an OrtValue. " +
+                        "' must be a torch.Tensor or an OrtValue" +
+                        (is_array(object) ? ": use torch.from_numpy(array). " : ". ") +
                         expected_inputs(session.inputs()));
       throw;
     }
@@ -133,6 +140,9 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
     if (kwargs != nullptr) {
       set_named(feeds, *session, kwargs);
     }
+    if (gives_nested(*session, session->all_outputs())) [[unlikely]] {
+      return py::tuple(run_nested(*session, feeds, session->all_outputs())).release().ptr();
+    }
     std::vector<at::Tensor> outputs = run_without_gil(*session, feeds, session->all_outputs());
     py::tuple results(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -170,6 +180,9 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     OrtRunOptions* options = run_options_arg(args[2]);
     Feeds feeds = session->feeds();
     set_named(feeds, *session, args[1]);
+    if (gives_nested(*session, names)) {
+      return run_nested(*session, feeds, names, options).release().ptr();
+    }
     return py::cast(run_without_gil(*session, feeds, names, options)).release().ptr();
   });
 }

@@ -12,7 +12,10 @@ EXAMPLE = re.compile(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", re.DOTALL)
 
 
 @pytest.mark.usefixtures("fresh_compilers", "nothing_exported")
-@pytest.mark.parametrize("name", ["README.md", "docs/dlpack.md", "docs/graphs.md", "docs/state.md"])
+PAGES = ["README.md", *(f"docs/{page}.md" for page in ("dlpack", "graphs", "state", "values"))]
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_the_examples_run_as_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     examples = EXAMPLE.findall((ROOT / name).read_text())
     assert examples

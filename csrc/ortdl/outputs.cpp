@@ -1,0 +1,33 @@
+#include <ortdl/outputs.h>
+#include <ortdl/type_string.h>
+
+#include <algorithm>
+
+namespace ortdl {
+
+bool is_nested(const Node& node) noexcept {
+  const auto is_a = [&node](const char* kind) { return !inner_type(node.type, kind).empty(); };
+  return node.type == "tensor(string)" || is_a("seq") || is_a("map") || is_a("optional");
+}
+
+void require_dense(const Node& node, const std::vector<Node>& outputs) {
+  TORCH_CHECK_TYPE(is_dense(node), "the output '", node.name, "' is a ", node.type,
+                   ", which PyTorch has no tensor for: ",
+                   is_nested(node)
+                       ? "call the session itself, in eager code, which gives lists, dicts and None"
+                       : "run this model with onnxruntime",
+                   ", or ask for other outputs with session.run([names], feeds). "
+                   "The model's outputs are: ",
+                   describe(outputs));
+}
+
+at::Tensor owned_tensor(const Session::Values& values, size_t i, const Feeds& feeds,
+                        at::ArrayRef<size_t> outputs) {
+  // An output asked for twice is one piece of memory.
+  const auto before = outputs.slice(0, i);
+  const bool shared =
+      feeds.overlaps(values[i]->data()) || std::ranges::find(before, outputs[i]) != before.end();
+  return values[i]->to_tensor(shared ? Copy::kAlways : Copy::kNever);
+}
+
+}  // namespace ortdl
