@@ -107,6 +107,12 @@ def run_fake(graph: Graph, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
         raise ValueError(
             f"the model takes {len(graph.inputs)} inputs, but {len(inputs)} were given. {expected}"
         )
+    for node in graph.outputs:
+        if node.dtype is None:
+            raise TypeError(
+                f"the output {node} is of a type that PyTorch has no tensor for: call the session "
+                "itself, in eager code, outside of what is compiled or exported"
+            )
     known: dict[str, Size] = {}
     for node, tensor in zip(graph.inputs, inputs, strict=True):
         _check_input(node, tensor, expected)
@@ -162,11 +168,6 @@ def _bind(node: Node, tensor: torch.Tensor, known: dict[str, Size]) -> None:
 
 
 def _output(node: Node, known: dict[str, Size], device: torch.device) -> torch.Tensor:
-    if node.dtype is None:
-        raise TypeError(
-            f"the output {node} is of a type that PyTorch has no tensor for: call the session "
-            "itself, in eager code, outside of what is compiled or exported"
-        )
     shape = [_size(declared, known) for declared in node.shape]
     if shape:
         shape[-1] = shape[-1] // node.per_element

@@ -27,7 +27,7 @@ class Feeds {
   ///   an input given before, c10::BufferError if the tensor has no memory to read or requires
   ///   grad while grad mode is on.
   void set(size_t index, const at::Tensor& tensor);
-  /// Give `value` as the input number `index`. \throws as above.
+  /// Give `value` as the input number `index`; nothing for an optional one. \throws as above.
   void set(size_t index, ValuePtr value);
 
   /// Forget what was given as the input number `index`.
@@ -45,7 +45,7 @@ class Feeds {
   /// tensors are ready for the stream that is current.
   void order_before(c10::Stream reader) const;
 
-  /// The inputs as ONNX Runtime takes them.
+  /// The inputs as ONNX Runtime takes them; null where an optional one has nothing in it.
   [[nodiscard]] const ::OrtValue* const* values() const noexcept { return values_.data(); }
   /// Whether some of the `bytes` at `output` are memory of an input: a graph output that is a graph
   /// input comes back so.

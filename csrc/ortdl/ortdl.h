@@ -5,6 +5,7 @@
 #include <ortdl/binding.h>
 #include <ortdl/dlpack.h>
 #include <ortdl/element_type.h>
+#include <ortdl/empty_sequence.h>
 #include <ortdl/feeds.h>
 #include <ortdl/foreign.h>
 #include <ortdl/interrupt.h>
@@ -12,7 +13,9 @@
 #include <ortdl/memory.h>
 #include <ortdl/providers.h>
 #include <ortdl/runtime.h>
+#include <ortdl/sequence.h>
 #include <ortdl/session.h>
 #include <ortdl/stream.h>
 #include <ortdl/stream_use.h>
+#include <ortdl/text.h>
 #include <ortdl/value.h>

@@ -44,9 +44,9 @@ enum class Copy : uint8_t {
 /// current when it was made. Whoever reads them on another stream is ordered after it by an event.
 class Value final : public torch::CustomClassHolder {
  public:
-  /// Take over an OrtValue of any kind, such as an output of ONNX Runtime. On an accelerator its
-  /// elements depend on `home`, or on the stream that is current now, and `reuser` gets the memory
-  /// back.
+  /// Take over an OrtValue of any kind, such as an output of ONNX Runtime, or null: an optional
+  /// value with nothing in it. On an accelerator the elements depend on `home`, or on the stream
+  /// that is current now, and `reuser` gets the memory back.
   explicit Value(ValueHandle handle, std::optional<c10::Stream> home = std::nullopt,
                  std::shared_ptr<const Reuser> reuser = nullptr);
   /// Take over an OrtValue of a tensor that `layout` describes; `version` counts writes to it.

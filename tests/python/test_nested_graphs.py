@@ -13,6 +13,8 @@ from torch._subclasses import FakeTensorMode
 
 from ortdl_torch import InferenceSession, OnnxModule
 
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+
 INPUTS = {
     "string": (strings(), ["a", "b"], "tensor(string)"),
     "sequence": (identity(sequence_type()), [torch.ones(2)], "seq(tensor(float))"),
@@ -60,14 +62,14 @@ def test_outputs_are_refused_in_a_trace(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.usefixtures("fresh_compilers")
+@pytest.mark.usefixtures("fresh_compilers", "nothing_exported")
 def test_outputs_are_refused_in_compiled_code(kind: str) -> None:
     compiled = torch.compile(OnnxModule(with_other_output(kind)), fullgraph=True, backend="eager")
     with pytest.raises(torch._dynamo.exc.Unsupported, match=r"output 'other'.*eager"):
         compiled(torch.ones(2))
 
 
-@pytest.mark.usefixtures("fresh_compilers")
+@pytest.mark.usefixtures("fresh_compilers", "nothing_exported")
 def test_compiled_code_breaks_its_graph_for_them() -> None:
     @torch.compile(backend="eager")
     def shout(module: OnnxModule, x: torch.Tensor) -> Any:
@@ -80,14 +82,14 @@ def test_compiled_code_breaks_its_graph_for_them() -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.usefixtures("fresh_compilers")
+@pytest.mark.usefixtures("fresh_compilers", "nothing_exported")
 def test_outputs_are_refused_in_exported_programs(kind: str, strict: bool) -> None:
     with pytest.raises((TypeError, torch._dynamo.exc.Unsupported), match=r"output 'other'.*eager"):
         torch.export.export(OnnxModule(with_other_output(kind)), (torch.ones(2),), strict=strict)
 
 
 @pytest.mark.parametrize("kind", INPUTS)
-@pytest.mark.usefixtures("fresh_compilers")
+@pytest.mark.usefixtures("fresh_compilers", "nothing_exported")
 def test_inputs_are_refused_in_compiled_and_exported_code(kind: str) -> None:
     source, value, name = INPUTS[kind]
     wanted = (TypeError, torch._dynamo.exc.Unsupported)

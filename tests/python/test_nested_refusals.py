@@ -65,7 +65,7 @@ NO_STRINGS = {
     "array in a list": ([np.array(["a"])], TypeError, ["ndarray"]),
     "array of numbers": (np.ones(2), TypeError, ["float64"]),
     "array of objects": (np.array(["a", 2], object), TypeError, ["int"]),
-    "array of lists": (np.array([["a"], ["b", "c"]], object), TypeError, ["lists"]),
+    "array of lists": (np.array([["a"], ["b", "c"]], object), ValueError, ["ragged"]),
     "value": (ortdl_torch.to_ortvalue, TypeError, ["builtin"]),
     "ragged": ([["a", "b"], ["c"]], ValueError, ["ragged", "[2, 2]", "1"]),
     "ragged with an empty list": ([[], ["c"]], ValueError, ["ragged"]),

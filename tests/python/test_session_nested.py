@@ -84,7 +84,6 @@ def test_strings(value: Any, result: Any) -> None:
         np.array([["a", "é"], ["", "日本"]], object),
         np.array("x", object),
         np.empty((2, 0, 3), object),
-        np.array([b"a", b"bc"]),
         np.array(["a", "bc"]),
         np.array(["a\0b"], object),
     ],
@@ -118,6 +117,7 @@ def test_strings_in_and_tensors_out() -> None:
         {"y": tensor_type(STRING, [None])},
         case_change_action="UPPER",
         stopwords=["and"],
+        locale="C",
     )
     assert through(source, ["one", "and", "two"]) == ["ONE", "TWO"]
     assert same([through(source, ["one"])], stock(source, np.array(["one"], object)))
@@ -130,7 +130,7 @@ def test_a_million_strings() -> None:
     assert InferenceSession(strings())(values)[0] == values
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k.dtype.itemsize > 1], ids=str)
+@pytest.mark.parametrize("kind", [k for k in KINDS if k.dtype.itemsize > 1 and k.name != "bfloat16"], ids=str)
 def test_sequences_of_every_type(kind: Kind) -> None:
     tensors = [torch.ones(2, dtype=kind.dtype), torch.zeros(1, 3, dtype=kind.dtype)]
     (got,) = InferenceSession(identity(sequence_type(kind.number)))(tensors)
