@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -61,6 +61,11 @@ Input = (
     | None
 )
 
+class PendingRun:
+    def call_when_ended(self, function: Callable[[], object], /) -> None: ...
+    def terminate(self) -> None: ...
+    def result(self) -> tuple[torch.Tensor, ...]: ...
+
 class InferenceSessionBase:
     def __call__(
         self,
@@ -87,6 +92,11 @@ class InferenceSessionBase:
     def run_with_iobinding(
         self, iobinding: IOBindingBase, /, run_options: onnxruntime.RunOptions | None = None
     ) -> None: ...
+    def _start(
+        self,
+        *tensors: torch.Tensor | OrtValueBase | onnxruntime.OrtValue,
+        **named_tensors: torch.Tensor | OrtValueBase | onnxruntime.OrtValue,
+    ) -> PendingRun: ...
     def _input_nodes(self) -> list[tuple[str, str, list[int | str | None]]]: ...
     def _output_nodes(self) -> list[tuple[str, str, list[int | str | None]]]: ...
     def _provider_names(self) -> list[str]: ...
@@ -130,6 +140,7 @@ def update(
     /,
 ) -> None: ...
 def stop_release_queue() -> None: ...
+def end_runs_in_flight() -> None: ...
 def make_session(
     source: bytes,
     is_path: bool,

@@ -52,6 +52,8 @@ def attach() -> None:
     _C.set_run_options_class(onnxruntime.RunOptions)
     # The thread that releases Python's memory must not ask for the GIL of an ending interpreter.
     atexit.register(_C.stop_release_queue)
+    # Done before the above: what ends now still has to tell Python.
+    atexit.register(_C.end_runs_in_flight)
 
 
 def capture_options(options: onnxruntime.SessionOptions) -> None:

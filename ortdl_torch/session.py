@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pickle import PickleBuffer
 from typing import Any, NamedTuple, Self, SupportsIndex, cast
 
 import onnxruntime
 import torch
 
-from ortdl_torch import _C
+from ortdl_torch import _C, _async
 from ortdl_torch._devices import providers_for
 from ortdl_torch._runtime import capture_options
 from ortdl_torch.binding import Bindable, IOBinding
@@ -210,6 +210,32 @@ class InferenceSession(_C.InferenceSessionBase):
     def io_binding(self) -> IOBinding:
         """A new, empty binding, for :meth:`run_with_iobinding`."""
         return IOBinding(self)
+
+    def run_async(
+        self,
+        /,
+        *tensors: torch.Tensor | _C.OrtValueBase | onnxruntime.OrtValue,
+        **named_tensors: torch.Tensor | _C.OrtValueBase | onnxruntime.OrtValue,
+    ) -> Coroutine[Any, Any, tuple[torch.Tensor, ...]]:
+        """Start a run, and await its outputs: ``outputs = await session.run_async(x)``.
+
+        The run has started when this returns, and goes on in ONNX Runtime's threads: as many at
+        once as the session has intra-op threads beside one, the others in turn. With a single
+        intra-op thread, or on an accelerator, they go on in PyTorch's inter-op threads instead.
+        Inputs are kept until the run ends; writing to one before changes what the run reads.
+
+        Cancelling the task that awaits it, as ``asyncio.wait_for`` does, or dropping what this
+        returns terminates the run at the model's next node.
+
+        Returns:
+            A coroutine for any event loop of asyncio. Awaiting it gives what calling the session
+            returns, and raises OrtError where ONNX Runtime failed.
+
+        Raises:
+            ValueError, TypeError, BufferError: at once, for what calling the session refuses.
+            RuntimeError: the interpreter is ending, and runs in flight with it.
+        """
+        return _async.outcome(self._start(*tensors, **named_tensors))
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that the model takes, in order."""

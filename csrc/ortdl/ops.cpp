@@ -64,6 +64,22 @@ bool is_same(const c10::intrusive_ptr<Class>& self, const c10::intrusive_ptr<Cla
   return self == other;
 }
 
+// PyTorch derives no schema from a future's C++ type, which does not say of what.
+c10::FunctionSchema run_async_schema() {
+  const auto tensors = c10::ListType::ofTensors();
+  return {"run_async",
+          "",
+          {c10::Argument("self", c10::getCustomClassType<SessionPtr>()),
+           c10::Argument("inputs", tensors)},
+          {c10::Argument("", c10::FutureType::create(tensors))}};
+}
+
+void run_async(torch::jit::Stack& stack) {
+  const std::vector<at::Tensor> inputs = torch::jit::pop(stack).toTensorVector();
+  const auto session = torch::jit::pop(stack).toCustomClass<Session>();
+  torch::jit::push(stack, session->run_async(inputs));
+}
+
 }  // namespace
 
 TORCH_LIBRARY(ortdl, library) {
@@ -84,6 +100,7 @@ TORCH_LIBRARY(ortdl, library) {
       }))
       .def("run", [](const SessionPtr& self,
                      const std::vector<at::Tensor>& inputs) { return self->run(inputs); })
+      ._def_unboxed("run_async", run_async, run_async_schema())
       .def("__obj_flatten__", flatten)
       .def("tracing_mode", tracing_mode)
       .def("__len__", holds_no_tensors<Session>)

@@ -8,6 +8,7 @@
 #include <ortdl/empty_sequence.h>
 #include <ortdl/feeds.h>
 #include <ortdl/foreign.h>
+#include <ortdl/in_flight.h>
 #include <ortdl/interrupt.h>
 #include <ortdl/live.h>
 #include <ortdl/memory.h>

@@ -164,7 +164,7 @@ void Session::release_resources() {
   config_ = {};
 }
 
-Feeds Session::in_order(at::TensorList inputs) const {
+Feeds Session::complete_feeds(at::TensorList inputs) const {
   TORCH_CHECK_VALUE(inputs.size() == inputs_.size(), "the model takes ", inputs_.size(),
                     " inputs, but ", inputs.size(), " were given. ", expected_inputs(inputs_));
   Feeds given = feeds();
@@ -175,7 +175,7 @@ Feeds Session::in_order(at::TensorList inputs) const {
 }
 
 std::vector<at::Tensor> Session::run(at::TensorList inputs) const {
-  return run(in_order(inputs), all_outputs_);
+  return run(complete_feeds(inputs), all_outputs_);
 }
 
 void Session::run_into(at::TensorList outputs, at::TensorList inputs) const {
@@ -186,7 +186,7 @@ void Session::run_into(at::TensorList outputs, at::TensorList inputs) const {
   for (size_t i = 0; i < outputs.size(); ++i) {
     targets.set(i, outputs[i]);
   }
-  run_into(targets, in_order(inputs));
+  run_into(targets, complete_feeds(inputs));
 }
 
 void Session::run_into(const Targets& targets, const Feeds& feeds, OrtRunOptions* options) const {
@@ -213,6 +213,7 @@ IoBindingHandle Session::make_binding() const {
 }
 
 void Session::run_bound(const OrtIoBinding* binding, OrtRunOptions* options) const {
+  require_here();
   const c10::OptionalDeviceGuard found(current_of(restored_));
   const InterruptibleRun run(options);
   check_status(api().RunWithBinding(handle_.get(), run.options(), binding));
@@ -221,7 +222,11 @@ void Session::run_bound(const OrtIoBinding* binding, OrtRunOptions* options) con
 std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> outputs,
                                      OrtRunOptions* options) const {
   std::ranges::for_each(outputs, [this](size_t index) { check_output(index); });
-  const Values values = run_values(feeds, outputs, options);
+  return to_tensors(feeds, outputs, run_values(feeds, outputs, options));
+}
+
+std::vector<at::Tensor> Session::to_tensors(const Feeds& feeds, at::ArrayRef<size_t> outputs,
+                                            const Values& values) {
   std::vector<at::Tensor> results;
   results.reserve(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
@@ -237,20 +242,24 @@ Session::Values Session::run_values(const Feeds& feeds, at::ArrayRef<size_t> out
                            : run_on_accelerator(feeds, outputs, options, in_place);
 }
 
+Session::Given Session::given(const Feeds& feeds) const {
+  Given given;
+  for (size_t i = 0; i < input_names_.size(); ++i) {
+    if (const ::OrtValue* value = feeds.values()[i]; value != nullptr) {
+      given.names.push_back(input_names_[i]);
+      given.values.push_back(value);
+    }
+  }
+  return given;
+}
+
 Session::Values Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs,
                                     OrtRunOptions* options, at::ArrayRef<ValuePtr> in_place) const {
   Small<const char*> names;
   for (const size_t index : outputs) {
     names.push_back(outputs_[index].name.c_str());
   }
-  Small<const char*> given_names;
-  Small<const ::OrtValue*> given;
-  for (size_t i = 0; i < input_names_.size(); ++i) {
-    if (feeds.values()[i] != nullptr) {
-      given_names.push_back(input_names_[i]);
-      given.push_back(feeds.values()[i]);
-    }
-  }
+  const Given inputs = given(feeds);
   const c10::OptionalDeviceGuard found(current_of(restored_));
   Values values(in_place.begin(), in_place.end());
   values.resize(outputs.size());
@@ -263,8 +272,8 @@ Session::Values Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> out
   StatusHandle failed;
   {
     const InterruptibleRun run(options);
-    failed.reset(api().Run(handle_.get(), run.options(), given_names.data(), given.data(),
-                           given.size(), names.data(), names.size(), raw.data()));
+    failed.reset(api().Run(handle_.get(), run.options(), inputs.names.data(), inputs.values.data(),
+                           inputs.values.size(), names.data(), names.size(), raw.data()));
   }
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i].defined()) {

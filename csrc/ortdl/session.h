@@ -5,6 +5,7 @@
 #include <ortdl/feeds.h>
 #include <ortdl/fork.h>
 #include <ortdl/graph_shapes.h>
+#include <ortdl/in_flight.h>
 #include <ortdl/io_binding.h>
 #include <ortdl/lane.h>
 #include <ortdl/live.h>
@@ -15,12 +16,16 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 /// \file
 /// An ONNX model that takes tensors and gives tensors.
 namespace ortdl {
+
+/// What will be a list of tensors, as PyTorch's future.
+using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
 
 /// A loaded ONNX model, as C++, TorchScript (`torch.classes.ortdl.InferenceSession`) and Python
 /// hold it. Immutable: any number of threads may run it at once, and no lock of this library is
@@ -97,6 +102,21 @@ class Session final : public torch::CustomClassHolder {
     }
   }
 
+  /// Start a run that goes on in ONNX Runtime's threads. The future becomes what `run` returns, a
+  /// list of tensors, or has the error of the run; what is wrong with the inputs is thrown here.
+  ///
+  /// The session (which an intrusive_ptr must own) and the inputs are kept until the run ends, and
+  /// nobody must write to the inputs before. Runs of one session go on at once, as many as it has
+  /// threads beside one, and the rest in turn. If its only thread is the caller's, or it works on
+  /// an accelerator, PyTorch's inter-op threads do the work, in the order of the stream that is
+  /// current now. They complete all futures.
+  /// \throws what `run` throws before ONNX Runtime starts; c10::Error after `end_runs_in_flight`.
+  [[nodiscard]] FuturePtr run_async(at::TensorList inputs) const;
+  /// As above, on complete `feeds` for the outputs with the indices `outputs` only.
+  /// \param options For this run; null for the defaults. `terminate` ends the run.
+  [[nodiscard]] FuturePtr run_async(Feeds feeds, std::vector<size_t> outputs,
+                                    SharedRunOptions options = nullptr) const;
+
   [[nodiscard]] const std::vector<Node>& inputs() const noexcept { return inputs_; }
   [[nodiscard]] const std::vector<Node>& outputs() const noexcept { return outputs_; }
   /// Empty feeds for one run.
@@ -121,13 +141,23 @@ class Session final : public torch::CustomClassHolder {
 
  private:
   Session(const ProviderUse& use, SessionConfig config, const SessionOptionsHandle& options);
+  class AsyncRun;
+  [[nodiscard]] Feeds complete_feeds(at::TensorList inputs) const;
   void check_output(size_t index) const;
   [[noreturn]] static void refuse_forked();
+  // What ONNX Runtime is given: an optional input that is null is left out.
+  struct Given {
+    c10::SmallVector<const char*, 8> names;
+    c10::SmallVector<const ::OrtValue*, 8> values;
+  };
+  [[nodiscard]] Given given(const Feeds& feeds) const;
+  [[nodiscard]] static std::vector<at::Tensor> to_tensors(const Feeds& feeds,
+                                                          at::ArrayRef<size_t> outputs,
+                                                          const Values& values);
   [[nodiscard]] std::shared_ptr<Lanes> make_lanes(at::Device accelerator,
                                                   std::optional<c10::Stream> fixed) const;
   // What can make a stream for each run, or null.
   [[nodiscard]] const OrtEpDevice* stream_maker(at::Device accelerator) const;
-  [[nodiscard]] Feeds in_order(at::TensorList inputs) const;
   [[nodiscard]] Values run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs,
                                   OrtRunOptions* options, at::ArrayRef<ValuePtr> in_place) const;
   [[nodiscard]] Values run_on_accelerator(const Feeds& feeds, at::ArrayRef<size_t> outputs,

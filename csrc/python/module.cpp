@@ -9,6 +9,7 @@
 #include <python/guarded.h>
 #include <python/interrupt.h>
 #include <python/ortvalue.h>
+#include <python/pending_run.h>
 #include <python/release_queue.h>
 #include <python/run_options.h>
 #include <python/session.h>
@@ -65,6 +66,7 @@ PYBIND11_MODULE(_C, module) {
     throw py::error_already_set();
   }
   find_main_thread();
+  add_pending_run(module);
   install_release_queue();
   install_exporting_hook();
   module.def("set_value_class", [](const py::object& cls) { set_value_class(cls.ptr()); });

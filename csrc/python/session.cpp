@@ -5,6 +5,7 @@
 #include <python/interrupt.h>
 #include <python/nested_run.h>
 #include <python/ortvalue.h>
+#include <python/pending_run.h>
 #include <python/run_options.h>
 #include <python/session.h>
 #include <python/text_arg.h>
@@ -132,14 +133,19 @@ std::vector<at::Tensor> run_without_gil(const Session& session, const Feeds& fee
   return run_interruptibly([&] { return session.run(feeds, outputs, options); });
 }
 
+Feeds feeds_of(const Session& session, PyObject* args, PyObject* kwargs) {
+  Feeds feeds = session.feeds();
+  set_positional(feeds, session, args);
+  if (kwargs != nullptr) {
+    set_named(feeds, session, kwargs);
+  }
+  return feeds;
+}
+
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
     const SessionPtr session = session_of(self);
-    Feeds feeds = session->feeds();
-    set_positional(feeds, *session, args);
-    if (kwargs != nullptr) {
-      set_named(feeds, *session, kwargs);
-    }
+    const Feeds feeds = feeds_of(*session, args, kwargs);
     if (gives_nested(*session, session->all_outputs())) [[unlikely]] {
       return py::tuple(run_nested(*session, feeds, session->all_outputs())).release().ptr();
     }
@@ -150,6 +156,13 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
                        THPVariable_Wrap(std::move(outputs[i])));
     }
     return results.release().ptr();
+  });
+}
+
+PyObject* start(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guarded([&] {
+    const SessionPtr session = session_of(self);
+    return start_run(*session, feeds_of(*session, args, kwargs)).release().ptr();
   });
 }
 
@@ -293,6 +306,7 @@ std::array methods{
     PyMethodDef{"_run_into", c_function(run_into), METH_FASTCALL, nullptr},
     PyMethodDef{"run_with_iobinding", c_function(run_with_iobinding), METH_FASTCALL | METH_KEYWORDS,
                 kRunWithBinding},
+    PyMethodDef{"_start", c_function(start), METH_VARARGS | METH_KEYWORDS, nullptr},
     PyMethodDef{"_input_nodes", input_nodes, METH_NOARGS, nullptr},
     PyMethodDef{"_output_nodes", output_nodes, METH_NOARGS, nullptr},
     PyMethodDef{"_provider_names", provider_names, METH_NOARGS, nullptr},

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <ortdl/session.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace ortdl::python {
+
+/// Add the class `PendingRun` to `module`, and `end_runs_in_flight`.
+void add_pending_run(py::module& module);
+
+/// Start a run of `session`, as a `PendingRun`. \throws what `Session::run_async` does.
+[[nodiscard]] py::object start_run(const Session& session, Feeds feeds);
+
+}  // namespace ortdl::python
