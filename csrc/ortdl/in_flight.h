@@ -19,8 +19,8 @@ using SharedRunOptions = std::shared_ptr<OrtRunOptions>;
 void terminate(const SharedRunOptions& options) noexcept;
 
 /// Terminate every run in flight and wait until none is left; no other can be started from then on.
-/// A program calls it before it ends (in Python, that is done at exit): ONNX Runtime's and PyTorch's
-/// threads must not work while what they use is torn down. Call it without Python's GIL.
+/// A program calls it before it ends (in Python, that is done at exit): ONNX Runtime's and
+/// PyTorch's threads must not work while what they use is torn down. Call it without Python's GIL.
 void end_runs_in_flight();
 
 namespace detail {

@@ -87,7 +87,20 @@ SessionOptionsHandle SessionConfig::make_options() const {
   for (const auto& entry : entries) {
     check_status(api().AddSessionConfigEntry(created, entry.key().c_str(), entry.value().c_str()));
   }
+  stop_spinning_after_runs(created);
   return options;
+}
+
+void stop_spinning_after_runs(OrtSessionOptions* options) {
+  constexpr const char* stop = "session.force_spinning_stop";
+  for (const char* key : {stop, "session.intra_op.allow_spinning"}) {
+    int said = 0;
+    check_status(api().HasSessionConfigEntry(options, key, &said));
+    if (said != 0) {
+      return;
+    }
+  }
+  check_status(api().AddSessionConfigEntry(options, stop, "1"));
 }
 
 StringDict config_entries(const OrtSessionOptions* options) {

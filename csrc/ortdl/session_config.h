@@ -79,6 +79,10 @@ struct SessionConfig {
   static void require_version(int64_t version);
 };
 
+/// Let the session's threads stop spinning when its last run ends, unless `options` say anything
+/// of intra-op spinning themselves: PyTorch's threads need the cores then.
+void stop_spinning_after_runs(OrtSessionOptions* options);
+
 /// The config entries that were added to `options`.
 [[nodiscard]] StringDict config_entries(const OrtSessionOptions* options);
 

@@ -64,6 +64,7 @@ PyObject* make_session(PyObject* /*module*/, PyObject* args) {
     config.embed = embed;
     const bool moves = move_inputs;  // a lambda captures no structured binding
     return script_object_of([&] {
+      stop_spinning_after_runs(options.get());
       config.entries = config_entries(options.get());
       if (moves) {
         config.entries.insert_or_assign(SessionConfig::kMoveInputs, "1");

@@ -85,7 +85,10 @@ TEST_F(SessionConfigTest, KeepsEntries) {
   const StringDict read = config_entries(config.make_options().get());
   EXPECT_EQ(read.at("session.disable_prepacking"), "1");
   EXPECT_EQ(read.at("my.own.entry"), "some text");
-  EXPECT_TRUE(config_entries(SessionConfig().make_options().get()).empty());
+  EXPECT_EQ(config_entries(SessionConfig().make_options().get()),
+            dict({{"session.force_spinning_stop", "1"}}));
+  const StringDict spinning = dict({{"session.intra_op.allow_spinning", "1"}});
+  EXPECT_EQ(config_entries(SessionConfig{.entries = spinning}.make_options().get()), spinning);
 }
 
 TEST_F(SessionConfigTest, ListsProviders) {

@@ -108,3 +108,24 @@ def test_options_serve_many_sessions_of_either_side(options: onnxruntime.Session
 def test_what_is_no_session_options(wrong: object) -> None:
     with refused(TypeError, type(wrong).__name__):
         InferenceSession(unary("Relu"), wrong)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"session.force_spinning_stop": "0"},
+        {"session.intra_op.allow_spinning": "1"},
+        {"session.intra_op.allow_spinning": "0"},
+    ],
+    ids=str,
+)
+def test_threads_stop_spinning_after_a_run_unless_options_say(
+    said: dict[str, str], options: onnxruntime.SessionOptions
+) -> None:
+    for key, value in said.items():
+        options.add_session_config_entry(key, value)
+    session = InferenceSession(unary("Relu"), options)
+    assert session(torch.tensor([-1.0, 2.0]))[0].tolist() == [0, 2]
+    (_version, _model, _properties, entries, *_), _ = session.script_object.__getstate__()
+    assert dict(entries) == (said or {"session.force_spinning_stop": "1"})
