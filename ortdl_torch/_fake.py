@@ -107,16 +107,16 @@ def run_fake(graph: Graph, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
         raise ValueError(
             f"the model takes {len(graph.inputs)} inputs, but {len(inputs)} were given. {expected}"
         )
+    known: dict[str, Size] = {}
+    for node, tensor in zip(graph.inputs, inputs, strict=True):
+        _check_input(node, tensor, expected)
+        _bind(node, tensor, known)
     for node in graph.outputs:
         if node.dtype is None:
             raise TypeError(
                 f"the output {node} is of a type that PyTorch has no tensor for: call the session "
                 "itself, in eager code, outside of what is compiled or exported"
             )
-    known: dict[str, Size] = {}
-    for node, tensor in zip(graph.inputs, inputs, strict=True):
-        _check_input(node, tensor, expected)
-        _bind(node, tensor, known)
     # A tensor on the meta device stands for one wherever the session takes it.
     meta = torch.device("meta") if any(tensor.is_meta for tensor in inputs) else None
     return [_output(node, known, meta or node.device) for node in graph.outputs]

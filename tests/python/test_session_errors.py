@@ -117,15 +117,13 @@ def test_what_only_the_runtime_can_see_is_its_error() -> None:
     ("kind", "word"),
     [("sequence", "seq"), ("optional", "optional"), ("map", "map"), ("string", "string")],
 )
-def test_output_that_is_no_tensor_is_named(kind: str, word: str) -> None:
+def test_output_that_is_no_tensor_is_named_where_tensors_are_due(kind: str, word: str) -> None:
     x = torch.ones(2)
     session = InferenceSession(with_other_output(kind))
     with refused(TypeError, "other", word):
-        session(x)
+        torch.ops.ortdl.run(session.script_object, [x])
     with refused(TypeError, "other", word):
-        session.run(None, {"x": x})
-    with refused(TypeError, "other", word):
-        session.run(["other"], {"x": x})
+        session.script_object.run([x])
     assert session.run(["y"], {"x": x})[0].tolist() == [1, 1]
 
 

@@ -130,7 +130,9 @@ def test_a_million_strings() -> None:
     assert InferenceSession(strings())(values)[0] == values
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k.dtype.itemsize > 1 and k.name != "bfloat16"], ids=str)
+@pytest.mark.parametrize(
+    "kind", [k for k in KINDS if k.dtype.itemsize > 1 and k.name != "bfloat16"], ids=str
+)
 def test_sequences_of_every_type(kind: Kind) -> None:
     tensors = [torch.ones(2, dtype=kind.dtype), torch.zeros(1, 3, dtype=kind.dtype)]
     (got,) = InferenceSession(identity(sequence_type(kind.number)))(tensors)
