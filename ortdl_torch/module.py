@@ -114,7 +114,8 @@ class OnnxModule(torch.nn.Module):
                 if not any(map(_stands_for_another, (*tensors, *named.values()))):
                     raise
             else:
-                return outputs[0] if self._make is None else self._make(outputs)
+                result: Outputs = outputs[0] if self._make is None else self._make(outputs)
+                return result
         if self._eager_only is not None:
             raise TypeError(self._eager_only)
         ordered = self._in_order(tensors, named) if named else list(tensors)

@@ -4,8 +4,8 @@ import pytest
 from models import unary
 from support import in_new_process
 
-# What the children do; a child that hangs is ended by its alarm. They end as those of multiprocessing
-# do: at the end of an interpreter, onnxruntime itself waits for a thread that stayed in the parent.
+# What the children do; a child that hangs is ended by its alarm. They end as multiprocessing's do:
+# at the end of an interpreter, onnxruntime itself waits for a thread that stayed in the parent.
 CHILD = f"""
 import copy, gc, os, pickle, signal, sys
 import onnxruntime, torch
