@@ -15,6 +15,7 @@ struct LastFile {
   std::string name;
   std::string digest;
   WeakStorage bytes;
+  int64_t version;
 };
 struct LastSaved {
   c10::weak_intrusive_ptr<Session> session;
@@ -31,7 +32,7 @@ bool is_same(const LastFile& last, const SavedFile& file) {
   const auto storage = last.bytes.lock();
   // The version counter sees PyTorch's writes to the bytes since they were saved.
   return storage.defined() && storage.get() == bytes.storage().unsafeGetStorageImpl() &&
-         !bytes.is_inference() && bytes._version() == 0;
+         !bytes.is_inference() && bytes._version() == last.version;
 }
 
 bool same_providers(const std::vector<Provider>& providers,
@@ -78,7 +79,8 @@ SessionState save_session(const SessionPtr& session) {
   SessionState state = session->config().state();
   LastSaved saved{.session = c10::weak_intrusive_ptr<Session>(session)};
   for (const auto& [name, digest, bytes] : std::get<1>(state)) {
-    saved.files.push_back({name, digest, bytes.storage().getWeakStorageImpl()});
+    saved.files.push_back({name, digest, bytes.storage().getWeakStorageImpl(),
+                           static_cast<int64_t>(bytes._version())});
   }
   last_saved = std::move(saved);
   return state;
