@@ -4,6 +4,7 @@
 #include <ortdl/session.h>
 
 #include <exception>
+#include <memory>
 
 namespace ortdl {
 
@@ -13,10 +14,10 @@ class Session::AsyncRun final : public c10::intrusive_ptr_target {
  public:
   AsyncRun(SessionPtr session, Feeds feeds, std::vector<size_t> outputs, SharedRunOptions options,
            FuturePtr future)
-      : in_flight_(std::in_place, std::move(options)),
+      : in_flight_(std::make_unique<detail::InFlight>(std::move(options))),
         future_(std::move(future)),
         session_(std::move(session)),
-        feeds_(std::move(feeds)),
+        feeds_(std::make_unique<Feeds>(std::move(feeds))),
         inputs_(session_->given(*feeds_)),
         outputs_(std::move(outputs)),
         raw_(outputs_.size(), nullptr),
@@ -106,10 +107,10 @@ class Session::AsyncRun final : public c10::intrusive_ptr_target {
     return to_tensors(*feeds_, outputs_, values);
   }
 
-  std::optional<detail::InFlight> in_flight_;  // goes last
+  std::unique_ptr<detail::InFlight> in_flight_;  // goes last
   FuturePtr future_;
   SessionPtr session_;
-  std::optional<Feeds> feeds_;
+  std::unique_ptr<Feeds> feeds_;
   Given inputs_;  // into feeds_
   std::vector<size_t> outputs_;
   std::vector<const char*> names_;  // of outputs_

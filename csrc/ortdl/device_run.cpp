@@ -38,8 +38,9 @@ void order_after(const ValuePtr& value, c10::Stream current) {
 }
 
 void order_before(const ValuePtr& value, c10::Stream current) {
-  if (value.defined() && value->stream().has_value()) {
-    order(current, *value->stream());
+  const std::optional<c10::Stream> later = value.defined() ? value->stream() : std::nullopt;
+  if (later.has_value()) {
+    order(current, *later);
   }
 }
 

@@ -55,7 +55,7 @@ TEST_F(ModelFilesTest, FindsTheFilesOfExternalData) {
   EXPECT_EQ(files[0].path, path);
   EXPECT_EQ(files[0].digest, file_digest(path));
   EXPECT_EQ(files[1].name, "inner/weight.bin");
-  EXPECT_EQ(files[1].stamp->size, 8);
+  EXPECT_EQ(files[1].stamp.value_or(FileStamp()).size, 8);
   EXPECT_NE(files[1].digest, files[0].digest);
   EXPECT_EQ(model_files(path, false)[1].digest, "");
   EXPECT_TRUE(at::equal(read_file(files[1]).view(at::kFloat), weight_));
