@@ -42,11 +42,12 @@ bool same_providers(const std::vector<Provider>& providers,
   });
 }
 
-bool is_unchanged(const SessionState& state, const SessionConfig& config) {
+bool is_unchanged(const std::vector<LastFile>& last, const SessionState& state,
+                  const SessionConfig& config) {
   const auto& [version, files, properties, entries, providers] = state;
-  return version == SessionConfig::kStateVersion &&
-         std::ranges::equal(last_saved->files, files, is_same) && properties == config.properties &&
-         entries == config.entries && same_providers(config.providers, providers);
+  return version == SessionConfig::kStateVersion && std::ranges::equal(last, files, is_same) &&
+         properties == config.properties && entries == config.entries &&
+         same_providers(config.providers, providers);
 }
 
 SessionPtr living(const SessionState& state) {
@@ -54,7 +55,8 @@ SessionPtr living(const SessionState& state) {
     return {};
   }
   SessionPtr session = last_saved->session.lock();
-  return session.defined() && session->runs_here() && is_unchanged(state, session->config())
+  return session.defined() && session->runs_here() &&
+                 is_unchanged(last_saved->files, state, session->config())
              ? session
              : SessionPtr();
 }
