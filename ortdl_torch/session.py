@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Coroutine, Mapping, Sequence
@@ -271,6 +272,7 @@ class InferenceSession(_C.InferenceSessionBase):
         # A session never changes, so one serves every copy.
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         copied._set_script_object(self.script_object)
         return copied
 
@@ -291,7 +293,7 @@ class InferenceSession(_C.InferenceSessionBase):
             name, digest, tensor = files.pop(0)
             array = tensor.numpy()
             held.append((name, digest, PickleBuffer(array) if int(protocol) > 4 else bytes(array)))
-        return _from_state, (type(self), (version, held, *rest))
+        return _from_state, (type(self), (version, held, *rest)), self.__dict__ or None
 
 
 def _from_state(cls: type[InferenceSession], state: tuple[Any, ...]) -> InferenceSession:

@@ -104,7 +104,7 @@ class Session::AsyncRun final : public c10::intrusive_ptr_target {
     for (ValueHandle& output : made_) {
       values.push_back(c10::make_intrusive<Value>(std::move(output)));
     }
-    return to_tensors(*feeds_, outputs_, values);
+    return to_tensors(*feeds_, values);
   }
 
   std::unique_ptr<detail::InFlight> in_flight_;  // goes last
@@ -132,6 +132,7 @@ FuturePtr Session::run_async(Feeds feeds, std::vector<size_t> outputs,
     refuse_forked();  // PyTorch's threads do not survive either
   }
   std::ranges::for_each(outputs, [this](size_t index) { check_output(index); });
+  feeds.pin();
   auto self = SessionPtr::unsafe_reclaim_from_nonowning(const_cast<Session*>(this));
   std::vector<at::Device> devices;
   if (lanes_ != nullptr) {

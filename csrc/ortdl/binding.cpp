@@ -46,6 +46,9 @@ void Binding::bind_input(size_t index, const at::Tensor& tensor) {
 
 void Binding::bind_input(size_t index, ValuePtr value) {
   const Use use(*this);
+  TORCH_CHECK_VALUE(value->has_value(), "an OrtValue with nothing in it was given for the input '",
+                    session_->inputs()[index].name,
+                    "', and such an input cannot be bound: call the session with None for it");
   Feeds checked(session_->inputs());
   checked.set(index, value);
   require_apart(checked, std::nullopt, nullptr);
@@ -77,8 +80,8 @@ void Binding::bind_output(size_t index) {
 void Binding::bind(size_t index, ValuePtr value) {
   const Node& node = session_->outputs()[index];
   if (handle_ != nullptr) {
-    // ONNX Runtime writes nothing where an output is an input: `run` does.
-    const bool written = value.defined() && !session_->input_of(index).has_value();
+    // What ONNX Runtime does not write into the value, `run` does.
+    const bool written = value.defined() && session_->writes_in_place(index);
     check_status(written ? api().BindOutput(handle_.get(), node.name.c_str(), value->handle())
                          : api().BindOutputToDevice(handle_.get(), node.name.c_str(),
                                                     memory_info(at::kCPU)));
@@ -117,8 +120,11 @@ void Binding::run(OrtRunOptions* options) {
   const Written written(values_);
   Session::Values made;
   if (handle_ != nullptr) {
+    renew_sequences();
     session_->run_bound(handle_.get(), options);
-    if (std::ranges::find(values_, ValuePtr()) != values_.end()) {
+    const bool all_in_place = std::ranges::all_of(
+        indices_, [this](size_t index) { return session_->writes_in_place(index); });
+    if (!all_in_place || std::ranges::find(values_, ValuePtr()) != values_.end()) {
       for (ValueHandle& output : bound_outputs(handle_.get())) {
         made.push_back(c10::make_intrusive<Value>(std::move(output)));
       }
@@ -126,7 +132,7 @@ void Binding::run(OrtRunOptions* options) {
   } else {
     Session::Values in_place(values_.begin(), values_.end());
     for (size_t i = 0; i < in_place.size(); ++i) {
-      if (session_->input_of(indices_[i]).has_value()) {
+      if (!session_->writes_in_place(indices_[i])) {
         in_place[i].reset();
       }
     }
@@ -136,8 +142,16 @@ void Binding::run(OrtRunOptions* options) {
     const std::optional<size_t> input = session_->input_of(indices_[i]);
     if (!values_[i].defined()) {
       values_[i] = input.has_value() ? inputs_.value(*input)->clone() : made[i];
-    } else if (input.has_value()) {
-      values_[i]->update(*inputs_.value(*input));
+    } else if (!session_->writes_in_place(indices_[i])) {
+      values_[i]->update(input.has_value() ? *inputs_.value(*input) : *made[i]);
+    }
+  }
+}
+
+void Binding::renew_sequences() {
+  for (size_t i = 0; i < indices_.size(); ++i) {
+    if (session_->outputs()[indices_[i]].element == nullptr) {
+      bind(indices_[i], nullptr);  // ONNX Runtime would append to the last run's
     }
   }
 }

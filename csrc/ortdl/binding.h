@@ -55,6 +55,7 @@ class Binding final {
  private:
   class Use;
 
+  void renew_sequences();
   void bind(size_t index, ValuePtr value);
   void require_apart(const Feeds& inputs, std::optional<size_t> replaced, const ValuePtr& by) const;
   SessionPtr session_;

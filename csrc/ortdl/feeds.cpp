@@ -107,6 +107,14 @@ bool Feeds::in_place(size_t index, const Value& value) const {
   return !value.is_tensor() || value.device() == (*inputs_)[index].device;
 }
 
+void Feeds::pin() const {
+  for (const Slot& slot : slots_) {
+    if (slot.storage) {
+      slot.storage.unsafeGetStorageImpl()->set_resizable(false);
+    }
+  }
+}
+
 void Feeds::order_before(c10::Stream reader) const {
   for (const Slot& slot : slots_) {
     if (slot.value.defined()) {

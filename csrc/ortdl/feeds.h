@@ -41,6 +41,10 @@ class Feeds {
   /// The same of a value.
   [[nodiscard]] bool in_place(size_t index, const Value& value) const;
 
+  /// Mark the storages of the tensors among them as not resizable, as `Value::from_tensor` does:
+  /// for a run during which their owner may do what he likes.
+  void pin() const;
+
   /// Let `reader`, the stream that reads the inputs, wait for the streams of the values among them;
   /// tensors are ready for the stream that is current.
   void order_before(c10::Stream reader) const;

@@ -13,8 +13,15 @@ class RunsInFlight {
  public:
   using Place = std::list<SharedRunOptions>::const_iterator;
 
+  // `forked`: whether this process is a child of one that had started runs.
+  explicit RunsInFlight(bool forked) : forked_(forked) {}
+
   Place add(SharedRunOptions options) {
     const std::scoped_lock lock(mutex_);
+    TORCH_CHECK(!forked_,
+                "the process forked after it had run a model asynchronously, and PyTorch's threads "
+                "for that did not come along: call the session itself in the child, or start the "
+                "child with 'spawn'");
     TORCH_CHECK(!closed_, "the program is ending: no run can be started any more");
     return runs_.insert(runs_.end(), std::move(options));
   }
@@ -45,6 +52,7 @@ class RunsInFlight {
   std::mutex mutex_;
   std::condition_variable ended_;
   std::list<SharedRunOptions> runs_;
+  bool forked_;
   bool closed_ = false;
 };
 
@@ -54,8 +62,8 @@ namespace {
 // threads of what is in flight stay behind.
 RunsInFlight*& runs_in_flight() {
   static RunsInFlight* runs = [] {
-    pthread_atfork(nullptr, nullptr, [] { runs_in_flight() = new RunsInFlight; });
-    return new RunsInFlight;
+    pthread_atfork(nullptr, nullptr, [] { runs_in_flight() = new RunsInFlight(true); });
+    return new RunsInFlight(false);
   }();
   return runs;
 }

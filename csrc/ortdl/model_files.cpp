@@ -27,12 +27,9 @@ std::optional<FileStamp> stamp_of(const std::string& path) {
                    .nanoseconds = found.st_ctim.tv_nsec};
 }
 
-ModelFile look_at(std::string name, std::string path, bool digest) {
+ModelFile look_at(std::string name, std::string path) {
   ModelFile file{.name = std::move(name), .path = std::move(path)};
   file.stamp = stamp_of(file.path);
-  if (digest && file.stamp.has_value()) {
-    file.digest = file_digest(file.path);
-  }
   return file;
 }
 
@@ -61,10 +58,16 @@ std::vector<ModelFile> model_files(const std::string& path, bool digests) {
   std::error_code nowhere;  // the current folder may be gone
   const fs::path model = fs::absolute(path, nowhere);
   std::vector<ModelFile> files;
-  files.push_back(look_at("", nowhere ? path : model.string(), digests));
+  files.push_back(look_at("", nowhere ? path : model.string()));
   if (files.front().stamp.has_value()) {
     for (const std::string& location : external_locations(files.front().path)) {
-      files.push_back(look_at(location, (model.parent_path() / location).string(), digests));
+      files.push_back(look_at(location, (model.parent_path() / location).string()));
+    }
+  }
+  if (digests) {
+    require_inside(files);  // nothing else is to be read
+    for (ModelFile& file : files) {
+      file.digest = file.stamp.has_value() ? file_digest(file.path) : "";
     }
   }
   return files;

@@ -1,4 +1,5 @@
 #include <ortdl/outputs.h>
+#include <ortdl/text.h>
 #include <ortdl/type_string.h>
 
 #include <algorithm>
@@ -21,12 +22,14 @@ void require_dense(const Node& node, const std::vector<Node>& outputs) {
                    describe(outputs));
 }
 
-at::Tensor owned_tensor(const Session::Values& values, size_t i, const Feeds& feeds,
-                        at::ArrayRef<size_t> outputs) {
-  // An output asked for twice is one piece of memory.
-  const auto before = outputs.slice(0, i);
+at::Tensor owned_tensor(const Session::Values& values, size_t i, const Feeds& feeds) {
+  // An output asked for twice, or declared twice, is one piece of memory.
+  const auto is_same = [&values, i](const ValuePtr& other) {
+    return other->has_value() && other->is_tensor() && !is_text(*other) &&
+           other->data() == values[i]->data();
+  };
   const bool shared =
-      feeds.overlaps(values[i]->data()) || std::ranges::find(before, outputs[i]) != before.end();
+      feeds.overlaps(values[i]->data()) || std::any_of(values.begin(), values.begin() + i, is_same);
   return values[i]->to_tensor(shared ? Copy::kAlways : Copy::kNever);
 }
 

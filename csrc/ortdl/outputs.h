@@ -24,9 +24,8 @@ namespace ortdl {
 void require_dense(const Node& node, const std::vector<Node>& outputs);
 
 /// The tensor of `values[i]`, whose memory is nobody else's: copied if it is that of an input, or
-/// of the same output before it. `values` are what `Session::run_values(feeds, outputs)` gave.
+/// of an output before it. `values` are what `Session::run_values(feeds, outputs)` gave.
 /// \throws as `Value::to_tensor` does.
-[[nodiscard]] at::Tensor owned_tensor(const Session::Values& values, size_t i, const Feeds& feeds,
-                                      at::ArrayRef<size_t> outputs);
+[[nodiscard]] at::Tensor owned_tensor(const Session::Values& values, size_t i, const Feeds& feeds);
 
 }  // namespace ortdl

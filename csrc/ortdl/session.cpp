@@ -194,9 +194,8 @@ void Session::run_into(const Targets& targets, const Feeds& feeds, OrtRunOptions
   const Written written(targets.values());
   const at::ArrayRef<size_t> outputs = targets.indices();
   Values in_place(targets.values().begin(), targets.values().end());
-  // ONNX Runtime gives an output that is an input as that, and writes nothing.
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (input_of(outputs[i]).has_value()) {
+    if (!writes_in_place(outputs[i])) {
       in_place[i].reset();
     }
   }
@@ -222,15 +221,14 @@ void Session::run_bound(const OrtIoBinding* binding, OrtRunOptions* options) con
 std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> outputs,
                                      OrtRunOptions* options) const {
   std::ranges::for_each(outputs, [this](size_t index) { check_output(index); });
-  return to_tensors(feeds, outputs, run_values(feeds, outputs, options));
+  return to_tensors(feeds, run_values(feeds, outputs, options));
 }
 
-std::vector<at::Tensor> Session::to_tensors(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                            const Values& values) {
+std::vector<at::Tensor> Session::to_tensors(const Feeds& feeds, const Values& values) {
   std::vector<at::Tensor> results;
   results.reserve(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    results.push_back(owned_tensor(values, i, feeds, outputs));
+    results.push_back(owned_tensor(values, i, feeds));
   }
   return results;
 }
@@ -367,6 +365,10 @@ size_t Session::input_index(std::string_view name) const {
 
 size_t Session::output_index(std::string_view name) const {
   return index_of(outputs_, name, "output");
+}
+
+bool Session::writes_in_place(size_t output) const {
+  return !input_of(output).has_value() && std::ranges::all_of(inputs_, &is_dense);
 }
 
 std::optional<size_t> Session::input_of(size_t output) const {

@@ -133,6 +133,10 @@ class Session final : public torch::CustomClassHolder {
   [[nodiscard]] size_t input_index(std::string_view name) const;
   /// The index of the output `name`. \throws c10::ValueError that lists the outputs.
   [[nodiscard]] size_t output_index(std::string_view name) const;
+  /// Whether ONNX Runtime can write the output number `output` into memory that it is given. It
+  /// writes nothing for an output that is an input, and what a sequence among the inputs shares
+  /// with an output is not known.
+  [[nodiscard]] bool writes_in_place(size_t output) const;
   /// The index of the input that the output number `output` is, if it is one.
   [[nodiscard]] std::optional<size_t> input_of(size_t output) const;
 
@@ -151,9 +155,7 @@ class Session final : public torch::CustomClassHolder {
     c10::SmallVector<const ::OrtValue*, 8> values;
   };
   [[nodiscard]] Given given(const Feeds& feeds) const;
-  [[nodiscard]] static std::vector<at::Tensor> to_tensors(const Feeds& feeds,
-                                                          at::ArrayRef<size_t> outputs,
-                                                          const Values& values);
+  [[nodiscard]] static std::vector<at::Tensor> to_tensors(const Feeds& feeds, const Values& values);
   [[nodiscard]] std::shared_ptr<Lanes> make_lanes(at::Device accelerator,
                                                   std::optional<c10::Stream> fixed) const;
   // What can make a stream for each run, or null.

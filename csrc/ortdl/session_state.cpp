@@ -22,6 +22,21 @@ StringDict portable(const StringDict& options) {
   return kept;
 }
 
+// An entry by which ONNX Runtime reads or writes a file besides the model's.
+bool names_file(const std::string& key) {
+  return key.find("file") != std::string::npos || key.find("path") != std::string::npos;
+}
+
+StringDict without_files(const StringDict& entries) {
+  StringDict kept;
+  for (const auto& entry : entries) {
+    if (!names_file(entry.key())) {
+      kept.insert(entry.key(), entry.value());
+    }
+  }
+  return kept;
+}
+
 ModelProto proto_of(const at::Tensor& model) {
   const std::span bytes(static_cast<const std::byte*>(model.const_data_ptr()), model.nbytes());
   return is_ort_format(bytes) ? ModelProto() : read_model_proto(bytes);
@@ -138,13 +153,17 @@ SessionState SessionConfig::state() const {
   for (const Provider& provider : providers) {
     saved.emplace_back(provider.name, portable(provider.options));
   }
-  return {kStateVersion, std::move(saved_files), properties.copy(), entries.copy(), saved};
+  return {kStateVersion, std::move(saved_files), properties.copy(), without_files(entries), saved};
 }
 
 SessionConfig SessionConfig::from_state(SessionState state) {
   auto& [version, files, properties, entries, saved] = state;
   require_version(version);
   TORCH_CHECK_VALUE(!files.empty(), kDamaged, "it holds no model");
+  for (const auto& entry : entries) {
+    TORCH_CHECK_VALUE(!names_file(entry.key()), kDamaged, "its entry '", entry.key(),
+                      "' names a file, and what is saved has none such");
+  }
   SessionConfig config{.properties = properties.copy(), .entries = entries.copy()};
   if (std::get<1>(files.front()).empty()) {
     take_embedded(config, files);

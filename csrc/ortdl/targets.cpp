@@ -57,7 +57,8 @@ void Targets::set(size_t index, const at::Tensor& tensor) {
 
 void Targets::set(size_t index, ValuePtr value) {
   const Node& node = (*outputs_)[index];
-  TORCH_CHECK_VALUE(std::ranges::find(indices_, index) == indices_.end(), "the output '", node.name,
+  const auto is_same = [&](size_t other) { return (*outputs_)[other].name == node.name; };
+  TORCH_CHECK_VALUE(std::ranges::none_of(indices_, is_same), "the output '", node.name,
                     "' was given twice. ", expected());
   TORCH_CHECK_TYPE(node.element != nullptr && value->is_tensor() && &value->type() == node.element,
                    "the output '", node.name, "' is a ", node.type, ", but an OrtValue of ",

@@ -41,8 +41,8 @@ void dealloc(PyObject* self) {
   auto& slot = reinterpret_cast<PyBinding*>(self)->binding;
   {
     // It may hold the last reference to its session, whose release waits.
-    const std::unique_ptr<Binding> last = std::move(slot);
     const py::gil_scoped_release released;
+    slot.reset();
   }
   slot.~unique_ptr();
   type->tp_free(self);

@@ -17,8 +17,7 @@ ValuePtr value_of(const Session& session, const Node& node, py::handle object) {
   }
 }
 
-py::object result(const Session::Values& values, size_t i, const Feeds& feeds,
-                  at::ArrayRef<size_t> outputs) {
+py::object result(const Session::Values& values, size_t i, const Feeds& feeds) {
   const Value& value = *values[i];
   if (!value.has_value() || !value.is_tensor() || is_text(value)) {
     return nested_result(values[i]);
@@ -26,7 +25,7 @@ py::object result(const Session::Values& values, size_t i, const Feeds& feeds,
   at::Tensor tensor;
   {
     const py::gil_scoped_release released;  // copying may take long
-    tensor = owned_tensor(values, i, feeds, outputs);
+    tensor = owned_tensor(values, i, feeds);
   }
   return py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(tensor)));
 }
@@ -52,7 +51,7 @@ py::list run_nested(const Session& session, const Feeds& feeds, at::ArrayRef<siz
   py::list results(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     PyList_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
-                    result(values, i, feeds, outputs).release().ptr());
+                    result(values, i, feeds).release().ptr());
   }
   return results;
 }

@@ -56,7 +56,18 @@ class PendingRun {
   SharedRunOptions options_;
 };
 
-py::object result(const PendingRun& run) {
+const PendingRun& pending_run(py::handle object) {
+  // `PendingRun.__new__` alone makes one that is none.
+  if (!py::isinstance<PendingRun>(object) || !reinterpret_cast<py::detail::instance*>(object.ptr())
+                                                  ->get_value_and_holder()
+                                                  .holder_constructed()) {
+    throw py::type_error("expected a PendingRun that a session started");
+  }
+  return py::cast<const PendingRun&>(object);
+}
+
+py::object result(py::handle self) {
+  const PendingRun& run = pending_run(self);
   PyObject* const tuple = guarded([&run] { return run.result().release().ptr(); });
   if (tuple == nullptr) {
     throw py::error_already_set();
@@ -68,8 +79,11 @@ py::object result(const PendingRun& run) {
 
 void add_pending_run(py::module& module) {
   py::class_<PendingRun>(module, "PendingRun")
-      .def("call_when_ended", &PendingRun::call_when_ended)
-      .def("terminate", &PendingRun::terminate)
+      .def("call_when_ended",
+           [](py::handle self, py::function function) {
+             pending_run(self).call_when_ended(std::move(function));
+           })
+      .def("terminate", [](py::handle self) { pending_run(self).terminate(); })
       .def("result", &result);
   module.def("end_runs_in_flight", &end_runs_in_flight, py::call_guard<py::gil_scoped_release>());
 }

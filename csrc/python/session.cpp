@@ -113,7 +113,7 @@ void set_positional(Feeds& feeds, const Session& session, PyObject* args) {
 }
 
 void set_named(Feeds& feeds, const Session& session, PyObject* mapping) {
-  const auto items = py::reinterpret_steal<py::object>(PyMapping_Items(mapping));
+  const auto items = py::reinterpret_steal<py::object>(PyDict_Items(mapping));
   if (!items) {
     throw python_error();
   }

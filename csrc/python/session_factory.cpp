@@ -98,7 +98,9 @@ class BufferView {
 
 std::vector<SavedFile> parse_files(const py::list& files) {
   std::vector<SavedFile> parsed;
-  for (const py::handle file : files) {
+  // What is done with an item may change the list.
+  const py::tuple held(files);
+  for (const py::handle file : held) {
     auto [name, digest, bytes] = py::cast<std::tuple<std::string, std::string, py::object>>(file);
     const BufferView view(bytes.ptr());
     const py::gil_scoped_release released;  // there may be many

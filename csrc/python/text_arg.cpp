@@ -126,6 +126,8 @@ ValuePtr text_arg(py::handle object) {
 }
 
 py::object text_result(const Text& text) {
+  TORCH_CHECK_VALUE(text.sizes().size() <= kMaxDepth, "the strings have ", text.sizes().size(),
+                    " dimensions, and lists of at most ", kMaxDepth, " levels are made");
   size_t next = 0;
   return list_of(text, text.sizes(), next);
 }
