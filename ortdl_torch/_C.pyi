@@ -148,6 +148,7 @@ def make_session(
     providers: list[tuple[str, dict[str, str]]],
     move_inputs: bool,
     embed: bool,
+    initializers: dict[str, Any],
     /,
 ) -> torch.ScriptObject: ...
 def load_session(state: tuple[Any, ...], /) -> torch.ScriptObject: ...

@@ -61,6 +61,9 @@ class FakeSession:
     def run(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
         return run_fake(graph_of(self), inputs)
 
+    def run_async(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        raise NotImplementedError("run_async cannot be traced: trace run")
+
 
 @lru_cache(maxsize=64)
 def _parse(text: str) -> Graph:

@@ -15,7 +15,7 @@ from torch.compiler import is_dynamo_compiling
 
 from ortdl_torch._outputs import Outputs, maker, outputs_type
 from ortdl_torch._script import as_identifiers, scriptable
-from ortdl_torch.session import InferenceSession, Model, Providers, is_dense
+from ortdl_torch.session import InferenceSession, Initializers, Model, Providers, is_dense
 
 # Tensors with these have no memory to read: what they stand for is reached through the dispatcher.
 _STAND_INS = (
@@ -33,7 +33,8 @@ class OnnxModule(torch.nn.Module):
     one output, else a tuple: a named one if the outputs' names can be Python's. In exported and
     traced programs it is a plain tuple, since their files cannot hold the class of a named one.
 
-    The module has no parameters: the weights are ONNX Runtime's. It can be pickled and deep-copied,
+    The module has no parameters: the weights are ONNX Runtime's, or tensors of the caller's that
+    ``initializers`` names, which ``state_dict()`` does not hold. It can be pickled and deep-copied,
     scripted, traced, compiled and exported, alone or inside other modules. What is saved contains
     the model, or with ``embed=False`` its path and digest; a deep copy shares the session, which
     never changes.
@@ -83,12 +84,15 @@ class OnnxModule(torch.nn.Module):
         *,
         move_inputs: bool = False,
         embed: bool = True,
+        initializers: Initializers | None = None,
     ) -> None:
         super().__init__()
         options = (sess_options, providers, provider_options)
         if not isinstance(model, InferenceSession):
-            model = InferenceSession(model, *options, move_inputs=move_inputs, embed=embed)
-        elif move_inputs or not embed or any(given is not None for given in options):
+            model = InferenceSession(
+                model, *options, move_inputs=move_inputs, embed=embed, initializers=initializers
+            )
+        elif move_inputs or not embed or any(g is not None for g in (*options, initializers)):
             raise ValueError("a session cannot be given other options or providers")
         self._set_session(model)
 
@@ -157,6 +161,17 @@ class OnnxModule(torch.nn.Module):
     def __prepare_scriptable__(self) -> torch.nn.Module:
         if self._eager_only is not None:
             raise TypeError(self._eager_only)
+        what = None
+        if "_declared" not in type(self).__dict__:
+            what = "a forward of its own"
+        elif self._forward_hooks or self._forward_pre_hooks:
+            what = "forward hooks"
+        if what is not None:
+            raise TypeError(
+                f"torch.jit.script takes only the model of a {type(self).__name__}, and this one "
+                f"has {what}: script a module that holds an OnnxModule and does the rest, or use "
+                "torch.jit.trace"
+            )
         return scriptable(self.script_object, self._input_names, self._output_names)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -34,6 +34,7 @@ _SAVED_PROPERTIES = (
 )
 
 Model = str | os.PathLike[str] | bytes | torch.ScriptObject
+Initializers = Mapping[str, "torch.Tensor | _C.OrtValueBase"]
 Providers = Sequence[str | tuple[str, Mapping[str, Any]]]
 
 
@@ -93,6 +94,10 @@ class InferenceSession(_C.InferenceSessionBase):
         embed: whether a saved session holds the model with its external data. If not, it holds the
             absolute path and a digest of each file, which then must be the same when it is loaded;
             making the session reads the files once more for that.
+        initializers: tensors or OrtValues instead of the model's initializers of these names. Their
+            memory is shared and kept alive, and each run computes with what is in it then. Graph
+            optimizations and prepacking are switched off for that, whatever ``sess_options`` say,
+            and only the CPU's provider can be asked for.
 
     Calling it raises:
         ValueError: a wrong name, number, rank, size or device of an input, ragged lists, a str
@@ -109,12 +114,17 @@ class InferenceSession(_C.InferenceSessionBase):
         RuntimeError: the first provider is an accelerator's and none of the model's inputs and
             outputs is there, since ONNX Runtime would silently run it elsewhere.
         ValueError: ``embed=False`` with a model that is no path.
-        TypeError: a wrong kind of argument.
+        ValueError: an initializer's name that the model has not, another shape, a device that is
+            not the CPU, or a layout that is not contiguous.
+        BufferError: an initializer that requires grad while grad mode is on (use ``.detach()``), or
+            has no memory to share.
+        TypeError: an initializer of another dtype, or a wrong kind of argument.
 
     Sessions can be pickled and deep-copied: the model is saved as ``embed`` says, with its
     providers and those options that onnxruntime lets one read back (not: free dimension overrides,
-    initializers, custom operator libraries and files to write). A model file that has changed since
-    it was loaded is a RuntimeError then.
+    initializers added to ``sess_options``, custom operator libraries and files to write). A model
+    file that has changed since it was loaded is a RuntimeError then. What ``initializers`` hold at
+    that time is saved too; a deep copy shares them.
 
     A process forked after a session was made can run it only if the session has no threads, and
     gets a RuntimeError otherwise.
@@ -129,12 +139,13 @@ class InferenceSession(_C.InferenceSessionBase):
         *,
         move_inputs: bool = False,
         embed: bool = True,
+        initializers: Initializers | None = None,
     ) -> None:
         for name, flag in (("move_inputs", move_inputs), ("embed", embed)):
             if not isinstance(flag, bool):
                 raise TypeError(f"{name} must be True or False, not {flag!r}")
         if isinstance(model, torch.ScriptObject):
-            given = (sess_options, providers, provider_options, move_inputs or None)
+            given = (sess_options, providers, provider_options, move_inputs or None, initializers)
             if not embed or any(argument is not None for argument in given):
                 raise ValueError("a loaded session cannot be given other options or providers")
             self._set_script_object(model)
@@ -145,6 +156,11 @@ class InferenceSession(_C.InferenceSessionBase):
                 "sess_options must be an onnxruntime.SessionOptions, not "
                 f"{type(sess_options).__name__}"
             )
+        if initializers is not None and not isinstance(initializers, Mapping):
+            raise TypeError(
+                f"initializers must map names to tensors, not be a {type(initializers).__name__}"
+            )
+        weights = dict(initializers or {})
         pairs = _provider_pairs(providers, provider_options)
         source, is_path = _model_source(model)
         if is_path and not embed:
@@ -152,7 +168,7 @@ class InferenceSession(_C.InferenceSessionBase):
         capture_options(options)
         properties = _saved_properties(options)
         self._set_script_object(
-            _C.make_session(source, is_path, properties, pairs, move_inputs, embed)
+            _C.make_session(source, is_path, properties, pairs, move_inputs, embed, weights)
         )
 
     def run(
@@ -285,15 +301,22 @@ class InferenceSession(_C.InferenceSessionBase):
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         saved: Any = self.script_object.__getstate__()
-        (version, files, *rest), _script_class = saved
+        (version, files, *rest, initializers), _script_class = saved
+
         # Bytes, since a tensor would be sent to a spawned process by a file that is gone by then.
         # Large ones: the newer protocols copy none, and the older a file at a time.
-        held = []
-        while files:
-            name, digest, tensor = files.pop(0)
-            array = tensor.numpy()
-            held.append((name, digest, PickleBuffer(array) if int(protocol) > 4 else bytes(array)))
-        return _from_state, (type(self), (version, held, *rest)), self.__dict__ or None
+        def held(saved: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+            result = []
+            while saved:
+                *described, tensor = saved.pop(0)
+                array = tensor.numpy()
+                result.append((*described, PickleBuffer(array) if newer else bytes(array)))
+            return result
+
+        newer = int(protocol) > 4
+        state = (version, held(files), *rest, held(initializers))
+        made = (_from_state, (type(self), state))
+        return (*made, self.__dict__) if self.__dict__ else made
 
 
 def _from_state(cls: type[InferenceSession], state: tuple[Any, ...]) -> InferenceSession:

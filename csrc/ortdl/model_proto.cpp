@@ -192,6 +192,9 @@ ModelProto read_model_proto(Bytes model) {
         result.external_locations.insert(tensor.external->location);
         result.external_elsewhere |= !is_main;
       }
+      if (message.kind == Message::kSparseTensor) {
+        result.constants.insert(tensor.name);
+      }
       if (message.kind == Message::kGraph) {
         (is_main ? result.initializers : result.nested_initializers).push_back(std::move(tensor));
       }

@@ -35,7 +35,8 @@ struct ModelProto {
   std::vector<Initializer> initializers;
   /// Those of the subgraphs, and of graphs in functions.
   std::vector<Initializer> nested_initializers;
-  /// The outputs of Constant nodes, of which ONNX Runtime makes initializers.
+  /// The outputs of Constant nodes and the names of sparse tensors, of which ONNX Runtime makes
+  /// initializers.
   std::set<std::string> constants;
   /// Every file that any tensor names: in subgraphs, functions and sparse tensors as well.
   std::set<std::string> external_locations;

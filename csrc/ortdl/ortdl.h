@@ -9,6 +9,7 @@
 #include <ortdl/feeds.h>
 #include <ortdl/foreign.h>
 #include <ortdl/in_flight.h>
+#include <ortdl/initializers.h>
 #include <ortdl/interrupt.h>
 #include <ortdl/live.h>
 #include <ortdl/memory.h>

@@ -20,6 +20,7 @@ struct LastFile {
 struct LastSaved {
   c10::weak_intrusive_ptr<Session> session;
   std::vector<LastFile> files;
+  std::vector<LastFile> initializers;
 };
 
 thread_local std::optional<LastSaved> last_saved;
@@ -35,6 +36,11 @@ bool is_same(const LastFile& last, const SavedFile& file) {
          !bytes.is_inference() && bytes._version() == last.version;
 }
 
+bool is_same_initializer(const LastFile& last, const SavedInitializer& initializer) {
+  const auto& [name, onnx, sizes, bytes] = initializer;
+  return is_same(last, {name, "", bytes});
+}
+
 bool same_providers(const std::vector<Provider>& providers,
                     const std::vector<std::tuple<std::string, StringDict>>& saved) {
   return std::ranges::equal(providers, saved, [](const Provider& provider, const auto& entry) {
@@ -42,12 +48,12 @@ bool same_providers(const std::vector<Provider>& providers,
   });
 }
 
-bool is_unchanged(const std::vector<LastFile>& last, const SessionState& state,
-                  const SessionConfig& config) {
-  const auto& [version, files, properties, entries, providers] = state;
-  return version == SessionConfig::kStateVersion && std::ranges::equal(last, files, is_same) &&
-         properties == config.properties && entries == config.entries &&
-         same_providers(config.providers, providers);
+bool is_unchanged(const SessionState& state, const LastSaved& last, const SessionConfig& config) {
+  const auto& [version, files, properties, entries, providers, initializers] = state;
+  return version == SessionConfig::kStateVersion &&
+         std::ranges::equal(last.files, files, is_same) && properties == config.properties &&
+         entries == config.entries && same_providers(config.providers, providers) &&
+         std::ranges::equal(last.initializers, initializers, is_same_initializer);
 }
 
 SessionPtr living(const SessionState& state) {
@@ -56,7 +62,7 @@ SessionPtr living(const SessionState& state) {
   }
   SessionPtr session = last_saved->session.lock();
   return session.defined() && session->runs_here() &&
-                 is_unchanged(last_saved->files, state, session->config())
+                 is_unchanged(state, *last_saved, session->config())
              ? session
              : SessionPtr();
 }
@@ -83,6 +89,10 @@ SessionState save_session(const SessionPtr& session) {
   for (const auto& [name, digest, bytes] : std::get<1>(state)) {
     saved.files.push_back({name, digest, bytes.storage().getWeakStorageImpl(),
                            static_cast<int64_t>(bytes._version())});
+  }
+  for (const auto& [name, onnx, sizes, bytes] : std::get<std::vector<SavedInitializer>>(state)) {
+    saved.initializers.push_back(
+        {name, "", bytes.storage().getWeakStorageImpl(), static_cast<int64_t>(bytes._version())});
   }
   last_saved = std::move(saved);
   return state;

@@ -57,7 +57,7 @@ void add_external_files(OrtSessionOptions* options, const std::vector<ExternalFi
 }
 
 SessionHandle load(const SessionConfig& config, OrtSessionOptions* options, const ProviderUse& use,
-                   std::optional<at::DeviceType> restored) {
+                   std::optional<at::DeviceType> restored, BorrowedValues& weights) {
   const c10::OptionalDeviceGuard found(current_of(restored));
   // A provider waits for its accelerator, may change the current device, and allocates where its
   // work will be.
@@ -67,6 +67,12 @@ SessionHandle load(const SessionConfig& config, OrtSessionOptions* options, cons
   const c10::OptionalDeviceGuard device(use.device);
   const c10::OptionalStreamGuard stream(use.stream);
   add_external_files(options, config.external_files);
+  InitializedOptions initialized;
+  if (!config.initializers.empty()) {
+    initialized = with_initializers(options, config);
+    options = initialized.options.get();
+    weights = std::move(initialized.borrowed);
+  }
   OrtSession* session = nullptr;
   check_status(config.model.defined()
                    ? api().CreateSessionFromArray(environment(), config.model.const_data_ptr(),
@@ -120,7 +126,7 @@ Session::Session(const ProviderUse& use, SessionConfig config, const SessionOpti
     : counted_(std::in_place),
       config_(located(std::move(config))),
       restored_(plugin_accelerator()),
-      handle_(load(config_, options.get(), use, restored_)),
+      handle_(load(config_, options.get(), use, restored_, weights_)),
       inputs_(read_inputs(handle_.get())),
       outputs_(read_outputs(handle_.get())),
       shapes_(inputs_, outputs_),
@@ -128,7 +134,8 @@ Session::Session(const ProviderUse& use, SessionConfig config, const SessionOpti
       ep_devices_(read_ep_devices(handle_.get(), inputs_.size())),
       moves_inputs_(config_.moves_inputs()),
       torch_memory_(use.torch_memory && !config_.shares_allocators()) {
-  if (!config_.embed) {
+  if (!config_.embed || !config_.initializers.empty()) {
+    // What was read of them has to be what ONNX Runtime loaded.
     std::ranges::for_each(config_.files, require_unchanged);
   }
   std::ranges::transform(inputs_, std::back_inserter(input_names_),
@@ -144,8 +151,12 @@ Session::Session(const ProviderUse& use, SessionConfig config, const SessionOpti
     require_usable(*accelerator);
     lanes_ = make_lanes(*accelerator, use.stream);
   }
+  const std::vector<std::string> used = providers();
+  if (!config_.initializers.empty()) {
+    require_cpu_for_initializers(used);  // `options` may bring providers of their own
+  }
   // Other providers than the CPU's may have threads, whatever they are told.
-  has_threads_ = config_.may_use_threads() || providers().size() > 1;
+  has_threads_ = config_.may_use_threads() || used.size() > 1;
 }
 
 Session::~Session() { Session::release_resources(); }
@@ -161,6 +172,7 @@ void Session::release_resources() {
   lanes_.reset();
   counted_.reset();
   handle_.reset();
+  weights_.clear();
   config_ = {};
 }
 

@@ -171,6 +171,7 @@ class Session final : public torch::CustomClassHolder {
   std::optional<detail::Counted<detail::Kind::kSession>> counted_;
   SessionConfig config_;
   std::optional<at::DeviceType> restored_;  // whose current device loading and runs may change
+  BorrowedValues weights_;                  // of config_'s initializers, which own the memory
   SessionHandle handle_;
   std::vector<Node> inputs_;
   std::vector<Node> outputs_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ortdl/initializers.h>
 #include <ortdl/model_files.h>
 #include <ortdl/providers.h>
 
@@ -17,9 +18,11 @@ namespace ortdl {
 /// its bytes. By reference: its absolute path, its digest, no bytes.
 using SavedFile = std::tuple<std::string, std::string, at::Tensor>;
 
-/// The saved form: version, files (the model's own first), properties, config entries, providers.
-using SessionState = std::tuple<int64_t, std::vector<SavedFile>, StringDict, StringDict,
-                                std::vector<std::tuple<std::string, StringDict>>>;
+/// The saved form: version, files (the model's own first), properties, config entries, providers,
+/// initializers.
+using SessionState =
+    std::tuple<int64_t, std::vector<SavedFile>, StringDict, StringDict,
+               std::vector<std::tuple<std::string, StringDict>>, std::vector<SavedInitializer>>;
 
 /// A file that a model names for external data, in memory.
 struct ExternalFile {
@@ -53,6 +56,10 @@ struct SessionConfig {
   StringDict entries = StringDict();
   /// In order of preference; the CPU provider is always last.
   std::vector<Provider> providers = {};
+  /// What the session computes with instead of the model's own weights. The memory is shared and
+  /// kept alive; writes to it are seen by the next run, which costs graph optimizations and
+  /// prepacking. The providers must be the CPU's.
+  std::vector<NamedValue> initializers = {};
 
   [[nodiscard]] bool moves_inputs() const;
   /// Whether nodes run in parallel (the property `execution_mode`).

@@ -1,5 +1,6 @@
 #include <ATen/ops/empty.h>
 #include <ortdl/model_proto.h>
+#include <ortdl/saved_bytes.h>
 #include <ortdl/session_config.h>
 
 #include <algorithm>
@@ -9,7 +10,8 @@
 namespace ortdl {
 namespace {
 
-constexpr const char* kDamaged = "the saved session is damaged: ";
+using detail::kDamaged;
+using detail::owned;
 
 // Another process has nothing at the addresses among them.
 StringDict portable(const StringDict& options) {
@@ -93,28 +95,11 @@ bool is_text(const std::string& name) {
   return !name.empty() && name.find('\0') == std::string::npos;
 }
 
-bool holds_bytes(const at::Tensor& tensor) {
-  if (!tensor.defined() || tensor.layout() != at::kStrided || !tensor.has_storage() ||
-      !tensor.is_cpu() || tensor.scalar_type() != at::kByte || tensor.dim() != 1 ||
-      !tensor.is_contiguous()) {
-    return false;
-  }
-  // A storage may have shrunk under its tensor.
-  const int64_t end = tensor.storage_offset() + tensor.numel();
-  return tensor.numel() == 0 || static_cast<size_t>(end) <= tensor.storage().nbytes();
-}
-
-// What others hold they may change.
-at::Tensor owned(at::Tensor& bytes) {
-  return bytes.use_count() == 1 && bytes.storage().use_count() == 1 ? std::move(bytes)
-                                                                    : bytes.clone();
-}
-
 void take_embedded(SessionConfig& config, std::vector<SavedFile>& files) {
   std::set<std::string> names;
   for (auto& [name, digest, bytes] : files) {
     const bool is_model = names.empty();
-    TORCH_CHECK_VALUE(holds_bytes(bytes), kDamaged, "it holds no bytes of ",
+    TORCH_CHECK_VALUE(detail::holds_bytes(bytes), kDamaged, "it holds no bytes of ",
                       is_model ? "the model" : "a file of external data");
     TORCH_CHECK_VALUE(
         digest.empty() && (is_model ? name.empty() : is_text(name)) && names.insert(name).second,
@@ -153,11 +138,12 @@ SessionState SessionConfig::state() const {
   for (const Provider& provider : providers) {
     saved.emplace_back(provider.name, portable(provider.options));
   }
-  return {kStateVersion, std::move(saved_files), properties.copy(), without_files(entries), saved};
+  return {kStateVersion, std::move(saved_files),         properties.copy(), without_files(entries),
+          saved,         save_initializers(initializers)};
 }
 
 SessionConfig SessionConfig::from_state(SessionState state) {
-  auto& [version, files, properties, entries, saved] = state;
+  auto& [version, files, properties, entries, saved, saved_initializers] = state;
   require_version(version);
   TORCH_CHECK_VALUE(!files.empty(), kDamaged, "it holds no model");
   for (const auto& entry : entries) {
@@ -173,6 +159,7 @@ SessionConfig SessionConfig::from_state(SessionState state) {
   for (const auto& [name, options] : saved) {
     config.providers.push_back({name, options.copy()});
   }
+  config.initializers = load_initializers(std::move(saved_initializers));
   return config;
 }
 

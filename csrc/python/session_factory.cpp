@@ -2,6 +2,7 @@
 #include <python/args.h>
 #include <python/door.h>
 #include <python/guarded.h>
+#include <python/ortvalue.h>
 #include <python/session_factory.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
@@ -44,6 +45,31 @@ SessionConfig config_of(std::string_view source, bool is_path, const Options& pr
   return config;
 }
 
+ValuePtr initializer_value(PyObject* object) {
+  if (is_tensor(object)) {
+    return Value::from_tensor(THPVariable_Unpack(object));
+  }
+  ValuePtr storage;
+  return unwrap_value(object, storage);
+}
+
+std::vector<NamedValue> named_values(const py::dict& initializers) {
+  std::vector<NamedValue> values;
+  for (const auto& [key, object] : initializers) {
+    TORCH_CHECK_TYPE(PyUnicode_Check(key.ptr()), "an initializer's name must be a string, not ",
+                     Py_TYPE(key.ptr())->tp_name);
+    auto name = py::cast<std::string>(key);
+    try {
+      values.push_back({name, initializer_value(object.ptr())});
+    } catch (c10::Error& error) {
+      error.add_context("This was given for the initializer '" + name +
+                        "', which must be a contiguous torch.Tensor on the CPU, or an OrtValue");
+      throw;
+    }
+  }
+  return values;
+}
+
 // Loading a model may take long.
 template <typename Make>
 PyObject* script_object_of(Make&& make) {
@@ -57,11 +83,13 @@ PyObject* script_object_of(Make&& make) {
 
 PyObject* make_session(PyObject* /*module*/, PyObject* args) {
   return guarded([&] {
-    const auto [source, is_path, properties, providers, move_inputs, embed] =
-        py::cast<std::tuple<py::bytes, bool, Options, Providers, bool, bool>>(py::handle(args));
+    const auto [source, is_path, properties, providers, move_inputs, embed, initializers] =
+        py::cast<std::tuple<py::bytes, bool, Options, Providers, bool, bool, py::dict>>(
+            py::handle(args));
     SessionOptionsHandle options = take_captured_options();
     SessionConfig config = config_of(std::string_view(source), is_path, properties, providers);
     config.embed = embed;
+    config.initializers = named_values(initializers);
     const bool moves = move_inputs;  // a lambda captures no structured binding
     return script_object_of([&] {
       stop_spinning_after_runs(options.get());
@@ -109,6 +137,19 @@ std::vector<SavedFile> parse_files(const py::list& files) {
   return parsed;
 }
 
+std::vector<SavedInitializer> parse_initializers(const py::list& initializers) {
+  using Parts = std::tuple<std::string, int64_t, std::vector<int64_t>, py::object>;
+  std::vector<SavedInitializer> parsed;
+  const py::tuple held(initializers);
+  for (const py::handle initializer : held) {
+    auto [name, onnx, sizes, bytes] = py::cast<Parts>(initializer);
+    const BufferView view(bytes.ptr());
+    const py::gil_scoped_release released;  // there may be many
+    parsed.emplace_back(std::move(name), onnx, std::move(sizes), to_tensor(view.bytes()));
+  }
+  return parsed;
+}
+
 SessionState parse_state(PyObject* state) {
   const bool has_version = PyTuple_Check(state) && PyTuple_GET_SIZE(state) > 0 &&
                            PyLong_CheckExact(PyTuple_GET_ITEM(state, 0));
@@ -117,20 +158,22 @@ SessionState parse_state(PyObject* state) {
     SessionConfig::require_version(int_arg(PyTuple_GET_ITEM(state, 0), "the saved version"));
   }
   try {
-    const auto [version, files, properties, entries, providers] =
-        py::cast<std::tuple<int64_t, py::list, Options, Options, Providers>>(py::handle(state));
+    const auto [version, files, properties, entries, providers, initializers] =
+        py::cast<std::tuple<int64_t, py::list, Options, Options, Providers, py::list>>(
+            py::handle(state));
     std::vector<std::tuple<std::string, StringDict>> saved;
     for (const auto& [name, options] : providers) {
       saved.emplace_back(name, to_dict(options));
     }
-    return {version, parse_files(files), to_dict(properties), to_dict(entries), std::move(saved)};
+    return {version,          parse_files(files), to_dict(properties),
+            to_dict(entries), std::move(saved),   parse_initializers(initializers)};
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception&) {
     PyErr_Clear();
     TORCH_CHECK_VALUE(false,
                       "the saved session is damaged: expected a tuple of version, files, options, "
-                      "config entries and providers");
+                      "config entries, providers and initializers");
   }
 }
 

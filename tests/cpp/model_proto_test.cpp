@@ -125,8 +125,9 @@ TEST_F(ModelProtoTest, NamesConstantsWhereverTheyAre) {
     return text(1, text(2, output) + text(4, type));
   };
   const std::string inner = text(5, text(6, node("Constant", "deep")));
-  EXPECT_EQ(read(model_of(node("Constant", "c") + node("Relu", "y") + text(1, inner))).constants,
-            (Strings{"c", "deep"}));
+  const std::string sparse = text(15, text(1, text(8, "sparse")));
+  const std::string nodes = node("Constant", "c") + node("Relu", "y") + text(1, inner);
+  EXPECT_EQ(read(model_of(nodes + sparse)).constants, (Strings{"c", "deep", "sparse"}));
 }
 
 TEST_F(ModelProtoTest, ReadsPackedDimensions) {

@@ -199,3 +199,9 @@ def external_weight(location: str = "weight.bin", where: str = "graph", elements
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("here", 1)]
     made = helper.make_model(graph, functions=[function], opset_imports=opsets, ir_version=10)
     return made.SerializeToString()
+
+
+def scaled() -> bytes:
+    """y = x * w, where w is an initializer of four elements."""
+    weight = helper.make_tensor("w", FLOAT, [4], [1.0, 2.0, 3.0, 4.0])
+    return model([helper.make_node("Mul", ["x", "w"], ["y"])], [info("x")], [info("y")], [weight])

@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 import torch
 from models import counting_loop, difference_and_total, passthrough, subtract, unary
+from nested_models import one_node, optional_type, sequence_type, tensor_type
 from onnx import TensorProto
 from support import refused
 
@@ -249,3 +250,41 @@ def test_a_second_thread_is_refused() -> None:
     binding.bind_input("turns", torch.tensor(3))
     session.run_with_iobinding(binding)
     assert binding.copy_outputs_to_cpu()[0].tolist() == [3]
+
+
+def test_a_value_with_nothing_in_it_is_not_bound() -> None:
+    optional = optional_type(tensor_type())
+    empty = one_node("Optional", {}, {"p": optional}, type=tensor_type())
+    session = InferenceSession(empty)
+    binding = session.io_binding()
+    binding.bind_output("p")
+    session.run_with_iobinding(binding)
+    (nothing,) = binding.get_outputs()
+    asks = one_node("OptionalHasElement", {"o": optional}, {"h": tensor_type(TensorProto.BOOL, [])})
+    other = InferenceSession(asks).io_binding()
+    with refused(ValueError, "'o'", "None"):
+        other.bind_input("o", nothing)
+
+
+def test_a_sequence_is_new_in_each_run() -> None:
+    x = torch.arange(4.0)
+    graph = one_node("SplitToSequence", {"x": tensor_type(shape=[4])}, {"y": sequence_type()})
+    session = InferenceSession(graph)
+    binding = session.io_binding()
+    binding.bind_input("x", x)
+    binding.bind_output("y")
+    length = one_node("SequenceLength", {"s": sequence_type()}, {"n": tensor_type(7, [])})
+    measure = InferenceSession(length)
+    for _ in range(3):
+        session.run_with_iobinding(binding)
+        assert measure(binding.get_outputs()[0])[0].item() == 4
+
+
+def test_an_output_that_shares_memory_with_a_sequence_is_right() -> None:
+    graph = one_node(
+        "ConcatFromSequence", {"s": sequence_type()}, {"y": tensor_type(shape=[None])}, axis=0
+    )
+    session = InferenceSession(graph)
+    y = torch.arange(8.0)
+    session.run_into([y], [[y[4:], y[:4]]])
+    assert y.tolist() == [4, 5, 6, 7, 0, 1, 2, 3]

@@ -335,3 +335,22 @@ def test_a_module_can_move_its_inputs() -> None:
     assert OnnxModule(subtract(["n", 3]), move_inputs=True)(LEFT, RIGHT).equal(LEFT - RIGHT)
     with refused(ValueError, "other options"):
         OnnxModule(InferenceSession(subtract()), move_inputs=True)
+
+
+class Tripled(OnnxModule):
+    """Three times what the model gives."""
+
+    def forward(self, *tensors: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
+        return super().forward(*tensors, **named) * 3
+
+
+def test_what_script_would_leave_out_is_refused() -> None:
+    x = torch.tensor([-1.0, 2.0])
+    tripled, hooked = Tripled(unary("Relu")), OnnxModule(unary("Relu"))
+    hooked.register_forward_hook(lambda _module, _inputs, output: output * 5)
+    assert tripled(x).tolist() == [0, 6]
+    assert hooked(x).tolist() == [0, 10]
+    for module, word in ((tripled, "forward of its own"), (hooked, "hooks")):
+        with refused(TypeError, "torch.jit.script", word, "torch.jit.trace"):
+            torch.jit.script(module)
+        assert torch.jit.trace(module, (x,))(x).tolist() == module(x).tolist()

@@ -1,6 +1,7 @@
 """Models with inputs or outputs that are no tensors: modules in eager code, refused in graphs."""
 
 import copy
+import logging
 import pickle
 from typing import Any
 
@@ -21,6 +22,12 @@ INPUTS = {
     "optional": (identity(optional_type(tensor_type())), torch.ones(2), "optional"),
 }
 KINDS = ["string", "sequence", "optional", "map"]
+
+
+@pytest.fixture(autouse=True)
+def unlogged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch logs each refusal with its traceback, and pytest would keep that and its session."""
+    monkeypatch.setattr(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True)
 
 
 def test_a_module_works_as_its_session() -> None:

@@ -227,3 +227,15 @@ def test_conversions_refuse_what_sessions_take(kind: str) -> None:
     session = InferenceSession(with_other_output(kind)).script_object
     with refused(TypeError, "other", "eager"):
         torch.ops.ortdl.run(session, [torch.ones(2)])
+
+
+def test_strings_of_too_many_dimensions() -> None:
+    graph = one_node(
+        "Reshape",
+        {"x": tensor_type(STRING), "s": tensor_type(7, [None])},
+        {"y": tensor_type(STRING)},
+    )
+    session = InferenceSession(graph)
+    with refused(ValueError, "200000 dimensions", "64"):
+        session(["a"], torch.ones(200000, dtype=torch.int64))
+    assert session(["a"], torch.ones(2, dtype=torch.int64))[0] == [["a"]]

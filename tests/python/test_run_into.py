@@ -6,6 +6,8 @@ import pytest
 import torch
 from models import (
     difference_and_total,
+    info,
+    model,
     passthrough,
     positive,
     subtract,
@@ -13,7 +15,7 @@ from models import (
     weights_as_outputs,
     with_other_output,
 )
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from stock import stock
 from support import refused
 
@@ -180,3 +182,13 @@ def test_run_options_hold() -> None:
     options.terminate = True
     with refused(OrtError, "terminate"):
         InferenceSession(positive()).run_into([torch.zeros(1)], [torch.ones(1)], options)
+
+
+def test_an_output_that_is_declared_twice_is_two_pieces_of_memory() -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    session = InferenceSession(model([node], [info("x", [2])], [info("y", [2]), info("y", [2])]))
+    first, second = session(torch.ones(2))
+    first.fill_(5)
+    assert second.tolist() == [1, 1]
+    with refused(ValueError, "'y'", "twice"):
+        session.run_into([torch.zeros(2), torch.zeros(2)], [torch.ones(2)])

@@ -16,7 +16,7 @@ from models import info as node_info
 from onnx import helper
 from support import eventually, in_new_process, live, refused
 
-from ortdl_torch import InferenceSession, OrtError
+from ortdl_torch import _C, InferenceSession, OrtError
 
 FOREVER = torch.tensor(2**62)
 
@@ -306,3 +306,45 @@ def test_no_run_starts_while_the_interpreter_ends() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "the program is ending" in done.stdout
+
+
+def test_inputs_cannot_be_resized_while_the_run_goes_on(threads: int) -> None:
+    x = torch.ones(3)
+    pending = with_threads(threads, unary("Relu")).run_async(x)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        x.untyped_storage().resize_(0)
+
+    async def outputs() -> tuple[torch.Tensor, ...]:
+        return await pending
+
+    assert asyncio.run(outputs())[0].tolist() == [1, 1, 1]
+
+
+def test_a_pending_run_that_was_never_started_is_refused() -> None:
+    blank = _C.PendingRun.__new__(_C.PendingRun)
+    for method in (blank.terminate, blank.result, lambda: blank.call_when_ended(print)):
+        with refused(TypeError, "PendingRun"):
+            method()
+
+
+def test_a_forked_child_refuses_runs_whose_threads_stayed_behind() -> None:
+    code = f"""
+import asyncio, os, signal
+import torch, ortdl_torch
+
+async def outputs(session):
+    return await session.run_async(torch.ones(2))
+
+asyncio.run(outputs(ortdl_torch.InferenceSession({unary("Relu")!r})))
+if os.fork() == 0:
+    signal.alarm(60)
+    session = ortdl_torch.InferenceSession({unary("Relu")!r})
+    try:
+        asyncio.run(outputs(session))
+    except RuntimeError as error:
+        print("spawn" in str(error), session(torch.ones(2))[0].tolist(), flush=True)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = in_new_process(code)
+    assert done.stdout == "True [1.0, 1.0]\n0\n", done.stderr
