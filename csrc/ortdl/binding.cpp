@@ -149,9 +149,9 @@ void Binding::run(OrtRunOptions* options) {
 }
 
 void Binding::renew_sequences() {
-  for (size_t i = 0; i < indices_.size(); ++i) {
-    if (session_->outputs()[indices_[i]].element == nullptr) {
-      bind(indices_[i], nullptr);  // ONNX Runtime would append to the last run's
+  for (const size_t index : indices_) {
+    if (session_->outputs()[index].element == nullptr) {
+      bind(index, nullptr);  // ONNX Runtime would append to the last run's
     }
   }
 }
