@@ -26,8 +26,7 @@ class Binding final {
   /// Let runs read the input number `index` from `value`, or from a tensor's memory. What was bound
   /// before stays bound if it is refused.
   /// \throws as `Feeds::set` does, but c10::ValueError for every tensor that would have to be
-  /// copied
-  ///   or moved, or if its memory is that of a bound output.
+  ///   copied or moved, or if its memory is that of a bound output.
   void bind_input(size_t index, ValuePtr value);
   void bind_input(size_t index, const at::Tensor& tensor);
   /// Let runs write the output number `index` into `value`, or into a tensor's memory.
@@ -58,6 +57,7 @@ class Binding final {
   void renew_sequences();
   void bind(size_t index, ValuePtr value);
   void require_apart(const Feeds& inputs, std::optional<size_t> replaced, const ValuePtr& by) const;
+
   SessionPtr session_;
   Feeds inputs_;
   std::vector<size_t> indices_;
