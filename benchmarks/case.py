@@ -11,6 +11,8 @@ from timing import Route, Sample, python_sample
 
 OURS, STOCK, FLOOR = "ours", "stock", "floor"
 
+Result = torch.Tensor | Sequence[torch.Tensor]
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -23,35 +25,57 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Goal:
-    """A bound on the ratio of two routes' minima within the run."""
+    """A bound on the ratio of two minima within the run."""
 
     kind: Literal["faster than", "at most"]
     bound: float
-    against: str
+    against: str | tuple[str, ...]
+    """A route, or several whose minima are added up."""
     subject: str = OURS
 
     def judge(self, case: Case) -> Verdict:
         """Compare the case's times with the bound."""
-        subject, against = case.route(self.subject).minimum, case.route(self.against).minimum
+        names = (self.against,) if isinstance(self.against, str) else self.against
+        subject = case.route(self.subject).minimum
+        against = sum(case.route(name).minimum for name in names)
+        named = names[0] if len(names) == 1 else f"({' + '.join(names)})"
         if self.kind == "faster than":
             ratio = against / subject
             met = ratio >= self.bound
-            goal = f"{self.subject} at least {self.bound:g} x faster than {self.against}"
+            goal = f"{self.subject} at least {self.bound:g} x faster than {named}"
         else:
             ratio = subject / against
             met = ratio <= self.bound
-            goal = f"{self.subject} at most {self.bound:g} x {self.against}"
+            goal = f"{self.subject} at most {self.bound:g} x {named}"
         return Verdict(goal, f"{ratio:.2f} x", met)
+
+
+@dataclass(frozen=True)
+class Excess:
+    """A bound on how many nanoseconds longer than another a route takes, by their minima."""
+
+    bound: float
+    subject: str
+    against: str = OURS
+
+    def judge(self, case: Case) -> Verdict:
+        """Compare the case's times with the bound."""
+        taken = case.route(self.subject).minimum - case.route(self.against).minimum
+        goal = f"{self.subject} at most {self.bound:g} ns longer than {self.against}"
+        return Verdict(goal, f"{taken:.0f} ns", taken <= self.bound)
 
 
 @dataclass
 class Case:
-    """One piece of work; `stock` and `floor` name the routes that the table compares with."""
+    """One piece of work; `stock` and `floor` name the routes that the table compares with.
+
+    What is `expected` is a tensor, or a sequence of tensors.
+    """
 
     title: str
-    goals: Sequence[Goal]
+    goals: Sequence[Goal | Excess]
     scope: dict[str, object]
-    expected: torch.Tensor
+    expected: Result
     routes: list[Route] = field(default_factory=list)
     facts: list[Verdict] = field(default_factory=list)
 
@@ -65,8 +89,8 @@ class Case:
         Args:
             name: what to call it.
             code: the statement to time, over the names in `scope`.
-            result: an expression for the tensor that the statement leaves behind; if empty, the
-                statement is an expression, the tensor itself.
+            result: an expression for what the statement leaves behind, as `expected` is; if empty,
+                the statement is an expression, that itself.
 
         Raises:
             AssertionError: it gives something else than is expected.
@@ -78,9 +102,7 @@ class Case:
         self._check(name, actual)
         self.routes.append(Route(name, code, python_sample(code, self.scope)))
 
-    def add_bare(
-        self, name: str, code: str, sample: Sample, result: torch.Tensor | None = None
-    ) -> None:
+    def add_bare(self, name: str, code: str, sample: Sample, result: Result | None = None) -> None:
         """Add a route through C++; `result`, if there is one, is where a call leaves its result.
 
         Raises:
@@ -91,8 +113,9 @@ class Case:
             self._check(name, result)
         self.routes.append(Route(name, code, sample))
 
-    def _check(self, name: str, actual: torch.Tensor) -> None:
-        if not torch.equal(actual, self.expected):
+    def _check(self, name: str, actual: Result) -> None:
+        found, expected = as_tuple(actual), as_tuple(self.expected)
+        if len(found) != len(expected) or not all(map(torch.equal, found, expected)):
             raise AssertionError(
                 f"{self.title}, {name}: gives {actual} where {self.expected} is expected"
             )
@@ -100,3 +123,8 @@ class Case:
     def verdicts(self) -> list[Verdict]:
         """What holds and what does not."""
         return [*(goal.judge(self) for goal in self.goals), *self.facts]
+
+
+def as_tuple(result: Result) -> tuple[torch.Tensor, ...]:
+    """The tensors of a result."""
+    return (result,) if isinstance(result, torch.Tensor) else tuple(result)

@@ -12,14 +12,16 @@ from onnxruntime.capi import onnxruntime_pybind11_state
 from torch._C import _to_dlpack as to_dlpack
 from torch.utils.dlpack import from_dlpack
 
-from ortdl_torch import from_ortvalue, to_ortvalue
+from ortdl_torch import from_ortvalue, from_ortvalues, to_ortvalue, to_ortvalues
 
 if TYPE_CHECKING:
     ScriptValue = Any
 else:
     ScriptValue = torch.classes.ortdl.OrtValue
 
-SMALL, LARGE = "ours, 16 B", "ours, 16 MB"
+COUNTS = {"4 B": 1, "16 B": 4, "4 KB": 1 << 10, "4 MB": 1 << 20, "16 MB": 1 << 22, "64 MB": 1 << 24}
+"""Elements of float32."""
+SMALL = "ours, 16 B"
 
 
 @torch.jit.script
@@ -40,10 +42,12 @@ SCOPE: dict[str, object] = {
     "OrtValue": OrtValue,
     "from_dlpack": from_dlpack,
     "from_ortvalue": from_ortvalue,
+    "from_ortvalues": from_ortvalues,
     "scripted_from": scripted_from,
     "scripted_to": scripted_to,
     "to_dlpack": to_dlpack,
     "to_ortvalue": to_ortvalue,
+    "to_ortvalues": to_ortvalues,
     "torch": torch,
 }
 
@@ -54,7 +58,7 @@ def to_value(floor: ModuleType) -> Case:
     goals = [Goal("faster than", 6, STOCK), Goal("at most", 2.2, FLOOR)]
     case = Case("tensor -> OrtValue, 16 B", goals, {**SCOPE, "x": x}, x)
     code = "owning C call, ReleaseValue"
-    case.add_bare(FLOOR, code, lambda calls: floor.time_to_value(x, calls))
+    case.add_bare(FLOOR, code, lambda calls: floor.time_to_values([x], calls))
     case.add(OURS, code := "to_ortvalue(x)", f"from_ortvalue({code})")
     code = "torch.ops.ortdl.to_ortvalue(x)"
     case.add("ours, torch.ops", code, f"torch.ops.ortdl.from_ortvalue({code})")
@@ -81,7 +85,7 @@ def from_value(floor: ModuleType) -> Case:
     }
     case = Case("OrtValue -> tensor, 16 B", goals, scope, x)
     code = "C reads, at::from_blob, THPVariable_Wrap"
-    case.add_bare(FLOOR, code, lambda calls: floor.time_from_value(x, calls))
+    case.add_bare(FLOOR, code, lambda calls: floor.time_from_values([x], calls))
     case.add(OURS, "from_ortvalue(value)")
     case.add("ours, torch.ops", "torch.ops.ortdl.from_ortvalue(script_value)")
     case.add("ours, TorchScript", "scripted_from(script_value)")
@@ -91,16 +95,65 @@ def from_value(floor: ModuleType) -> Case:
     return case
 
 
-def sizes() -> Case:
-    """There and back, for a small and a large tensor: the size must not show."""
-    small, large = torch.arange(4.0), torch.arange(4.0 * (1 << 20))
-    goals = [Goal("at most", 1.1, SMALL, LARGE)]
-    scope = {**SCOPE, "small": small, "large": large}
-    case = Case("tensor -> OrtValue -> tensor, 16 MB beside 16 B", goals, scope, small)
-    case.add(SMALL, "from_ortvalue(to_ortvalue(small))")
-    case.add(LARGE, code := "from_ortvalue(to_ortvalue(large))", f"({code})[:4]")
-    value = to_ortvalue(large)
-    shared = large.data_ptr() == value.data_ptr() == from_ortvalue(value).data_ptr()
-    measured = "same pointer" if shared else "other pointer"
-    case.facts.append(Verdict("0 bytes of 16 MB copied", measured, shared))
+def batch_to_values(floor: ModuleType, count: int) -> Case:
+    """Many tensors become OrtValues."""
+    xs = [torch.full((4,), float(i)) for i in range(count)]
+    goals = [Goal("faster than", 6, STOCK), Goal("at most", 2.2, FLOOR)]
+    case = Case(f"{count} tensors -> OrtValues, 16 B each", goals, {**SCOPE, "xs": xs}, xs)
+    code = "owning C calls, ReleaseValue"
+    case.add_bare(FLOOR, code, lambda calls: floor.time_to_values(xs, calls))
+    case.add(OURS, code := "to_ortvalues(xs)", f"from_ortvalues({code})")
+    code = "[to_ortvalue(x) for x in xs]"
+    case.add("ours, one by one", code, f"from_ortvalues({code})")
+    code = "[OrtValue.from_dlpack(x) for x in xs]"
+    case.add(STOCK, code, f"[torch.from_dlpack(value) for value in {code}]")
+    code = "[C.OrtValue.from_dlpack(to_dlpack(x)) for x in xs]"
+    case.add("stock, expert", code, f"[from_dlpack(value.to_dlpack()) for value in {code}]")
     return case
+
+
+def batch_from_values(floor: ModuleType, count: int) -> Case:
+    """Many OrtValues become tensors."""
+    xs = [torch.full((4,), float(i)) for i in range(count)]
+    goals = [Goal("faster than", 4, STOCK), Goal("at most", 1.8, FLOOR)]
+    stock_values = [OrtValue.from_dlpack(x) for x in xs]
+    scope = {
+        **SCOPE,
+        "c_values": [value._get_c_value() for value in stock_values],
+        "stock_values": stock_values,
+        "values": to_ortvalues(xs),
+    }
+    case = Case(f"{count} OrtValues -> tensors, 16 B each", goals, scope, xs)
+    code = "C reads, at::from_blob, THPVariable_Wrap"
+    case.add_bare(FLOOR, code, lambda calls: floor.time_from_values(xs, calls))
+    case.add(OURS, "from_ortvalues(values)")
+    case.add("ours, one by one", "[from_ortvalue(value) for value in values]")
+    case.add(STOCK, "[torch.from_dlpack(value) for value in stock_values]")
+    case.add("stock, expert", "[from_dlpack(value.to_dlpack()) for value in c_values]")
+    return case
+
+
+def sizes() -> Case:
+    """There and back, from one element to 16 M: the size must not show."""
+    tensors = {name: torch.arange(float(count)) for name, count in COUNTS.items()}
+    goals = [Goal("at most", 1.1, SMALL, f"ours, {name}") for name in COUNTS if name != "16 B"]
+    scope = {**SCOPE, **{f"x{count}": tensors[name] for name, count in COUNTS.items()}}
+    case = Case("tensor -> OrtValue -> tensor, 4 B to 64 MB", goals, scope, torch.zeros(1))
+    shared = True
+    for name, count in COUNTS.items():
+        case.add(f"ours, {name}", code := f"from_ortvalue(to_ortvalue(x{count}))", f"({code})[:1]")
+        code = f"torch.from_dlpack(OrtValue.from_dlpack(x{count}))"
+        case.add(f"stock, {name}", code, f"({code})[:1]")
+        code = f"torch.from_numpy(OrtValue.ortvalue_from_numpy(x{count}.numpy()).numpy())"
+        case.add(f"stock, numpy, {name}", code, f"({code})[:1]")
+        x, value = tensors[name], to_ortvalue(tensors[name])
+        shared &= x.data_ptr() == value.data_ptr() == from_ortvalue(value).data_ptr()
+    measured = "same pointer" if shared else "other pointer"
+    case.facts.append(Verdict("0 bytes copied", measured, shared))
+    return case
+
+
+def cases(floor: ModuleType) -> list[Case]:
+    """One tensor, many, and large ones."""
+    batches = [make(floor, n) for n in (8, 64) for make in (batch_to_values, batch_from_values)]
+    return [to_value(floor), from_value(floor), *batches, sizes()]

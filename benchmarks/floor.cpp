@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,7 +18,8 @@ namespace {
 using ortdl::api;
 using ortdl::check_status;
 using ortdl::ValueHandle;
-using Tensors = std::map<std::string, at::Tensor>;
+using Tensors = std::vector<at::Tensor>;
+using Names = std::vector<std::string>;
 using MemoryInfoHandle =
     std::unique_ptr<OrtMemoryInfo, ortdl::Releaser<&OrtApi::ReleaseMemoryInfo>>;
 using BindingHandle = std::unique_ptr<OrtIoBinding, ortdl::Releaser<&OrtApi::ReleaseIoBinding>>;
@@ -55,21 +55,53 @@ struct Owner final : OrtAllocator {
   const OrtMemoryInfo* info;
 };
 
+ONNXTensorElementDataType element_type(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+    case at::kInt:
+      return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32;
+    case at::kLong:
+      return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64;
+    default:
+      TORCH_CHECK(false, "the floor makes values of float32, int32 and int64 only, not of ", type,
+                  ": add it to element_type in floor.cpp");
+  }
+}
+
 ValueHandle owning_value(const OrtApi& ort, const at::Tensor& tensor, const OrtMemoryInfo* info) {
   auto owner = std::make_unique<Owner>(tensor.storage(), info);
   OrtValue* value = nullptr;
   check_status(ort.CreateTensorWithDataAndDeleterAsOrtValue(
       owner.get(), tensor.data_ptr(), tensor.nbytes(), tensor.sizes().data(), tensor.sizes().size(),
-      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &value));
+      element_type(tensor.scalar_type()), &value));
   static_cast<void>(owner.release());
   return ValueHandle(value);
 }
 
-// A value that owns the storage of `tensor` (float32) is made and released.
-double time_to_value(const at::Tensor& tensor, int64_t count) {
+std::vector<ValueHandle> owning_values(const OrtApi& ort, const Tensors& tensors,
+                                       const OrtMemoryInfo* info) {
+  std::vector<ValueHandle> values;
+  values.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    values.push_back(owning_value(ort, tensor, info));
+  }
+  return values;
+}
+
+// A value that owns its storage is made of each tensor; then all are released.
+double time_to_values(const Tensors& tensors, int64_t count) {
   const OrtApi& ort = api();
   const MemoryInfoHandle info = cpu_memory();
-  return time_calls(count, [&] { owning_value(ort, tensor, info.get()); });
+  std::vector<ValueHandle> values(tensors.size());
+  return time_calls(count, [&] {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      values[i] = owning_value(ort, tensors[i], info.get());
+    }
+    for (ValueHandle& value : values) {
+      value.reset();
+    }
+  });
 }
 
 at::Tensor read_value(const OrtApi& ort, OrtValue* value) {
@@ -93,19 +125,31 @@ at::Tensor read_value(const OrtApi& ort, OrtValue* value) {
   return at::from_blob(data, at::IntArrayRef(sizes.data(), rank), at::kFloat);
 }
 
-// A value is read back, and becomes a Python tensor that owns nothing.
-double time_from_value(const at::Tensor& tensor, int64_t count) {
+// Values are read back, and become Python tensors that own nothing; then all are released.
+double time_from_values(const Tensors& tensors, int64_t count) {
   const OrtApi& ort = api();
   const MemoryInfoHandle info = cpu_memory();
-  const ValueHandle value = owning_value(ort, tensor, info.get());
-  return time_calls(count, [&] { Py_DECREF(THPVariable_Wrap(read_value(ort, value.get()))); });
+  const std::vector<ValueHandle> values = owning_values(ort, tensors, info.get());
+  std::vector<py::object> wrapped(values.size());
+  return time_calls(count, [&] {
+    for (size_t i = 0; i < values.size(); ++i) {
+      wrapped[i] =
+          py::reinterpret_steal<py::object>(THPVariable_Wrap(read_value(ort, values[i].get())));
+    }
+    for (py::object& tensor : wrapped) {
+      tensor.release().dec_ref();
+    }
+  });
 }
 
-// A session with inputs and outputs of float32.
+// A session whose inputs and outputs are named in the model's order.
 class BareSession {
  public:
-  BareSession(const std::string& model, Tensors inputs, Tensors outputs)
-      : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+  BareSession(const std::string& model, Names input_names, Tensors inputs, Names output_names,
+              const Tensors& outputs)
+      : inputs_(std::move(inputs)),
+        input_names_(std::move(input_names)),
+        output_names_(std::move(output_names)) {
     OrtSessionOptions* raw_options = nullptr;
     check_status(api().CreateSessionOptions(&raw_options));
     const ortdl::SessionOptionsHandle options(raw_options);
@@ -120,13 +164,13 @@ class BareSession {
     OrtIoBinding* binding = nullptr;
     check_status(api().CreateIoBinding(session, &binding));
     binding_.reset(binding);
-    for (const auto& [name, tensor] : inputs_) {
-      check_status(api().BindInput(binding, name.c_str(), keep(tensor)));
-      input_names_.push_back(name.c_str());
+    const auto input_values = owning_values(api(), inputs_, memory_.get());
+    for (size_t i = 0; i < input_values.size(); ++i) {
+      check_status(api().BindInput(binding, input_names_[i].c_str(), input_values[i].get()));
     }
-    for (const auto& [name, tensor] : outputs_) {
-      check_status(api().BindOutput(binding, name.c_str(), keep(tensor)));
-      output_names_.push_back(name.c_str());
+    const auto output_values = owning_values(api(), outputs, memory_.get());
+    for (size_t i = 0; i < output_values.size(); ++i) {
+      check_status(api().BindOutput(binding, output_names_[i].c_str(), output_values[i].get()));
     }
   }
 
@@ -141,35 +185,34 @@ class BareSession {
   // A run makes new input values, and drops the output values that it gets.
   double time_run(int64_t count) const {
     const OrtApi& ort = api();
+    const std::vector<const char*> input_names = c_strings(input_names_);
+    const std::vector<const char*> output_names = c_strings(output_names_);
     std::vector<ValueHandle> owned(inputs_.size());
     std::vector<const OrtValue*> inputs(inputs_.size());
-    std::vector<OrtValue*> outputs(outputs_.size());
+    std::vector<OrtValue*> outputs(output_names.size());
     return time_calls(count, [&] {
-      size_t i = 0;
-      for (const auto& [name, tensor] : inputs_) {
-        owned[i] = owning_value(ort, tensor, memory_.get());
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        owned[i] = owning_value(ort, inputs_[i], memory_.get());
         inputs[i] = owned[i].get();
-        ++i;
       }
       std::ranges::fill(outputs, nullptr);
-      check_status(ort.Run(session_.get(), run_options_.get(), input_names_.data(), inputs.data(),
-                           inputs.size(), output_names_.data(), outputs.size(), outputs.data()));
+      check_status(ort.Run(session_.get(), run_options_.get(), input_names.data(), inputs.data(),
+                           inputs.size(), output_names.data(), outputs.size(), outputs.data()));
       std::ranges::for_each(outputs, ort.ReleaseValue);
     });
   }
 
  private:
-  const OrtValue* keep(const at::Tensor& tensor) {
-    values_.push_back(owning_value(api(), tensor, memory_.get()));
-    return values_.back().get();
+  static std::vector<const char*> c_strings(const Names& names) {
+    std::vector<const char*> pointers(names.size());
+    std::ranges::transform(names, pointers.begin(), &std::string::c_str);
+    return pointers;
   }
 
   Tensors inputs_;
-  Tensors outputs_;
-  std::vector<const char*> input_names_;
-  std::vector<const char*> output_names_;
+  Names input_names_;
+  Names output_names_;
   MemoryInfoHandle memory_ = cpu_memory();
-  std::vector<ValueHandle> values_;
   ortdl::SessionHandle session_;
   RunOptionsHandle run_options_;
   BindingHandle binding_;
@@ -189,10 +232,10 @@ extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
-  module.def("time_to_value", time_to_value);
-  module.def("time_from_value", time_from_value);
+  module.def("time_to_values", time_to_values);
+  module.def("time_from_values", time_from_values);
   py::class_<BareSession>(module, "BareSession")
-      .def(py::init<const std::string&, Tensors, Tensors>())
+      .def(py::init<const std::string&, Names, Tensors, Names, const Tensors&>())
       .def("time_prebound", &BareSession::time_prebound)
       .def("time_run", &BareSession::time_run);
 }

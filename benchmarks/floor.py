@@ -13,17 +13,23 @@ from torch.utils import cpp_extension
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "bench"
+SOURCES = (
+    ROOT / "benchmarks" / "floor.cpp",
+    ROOT / "benchmarks" / "empty_op.cpp",
+    ROOT / "csrc" / "ortdl" / "runtime.cpp",
+)
 
 sys.path.append(str(ROOT / "tools"))
 import headers  # noqa: E402
 
 
 def load() -> ModuleType:
-    """Compile ``floor.cpp`` into build/bench unless it is there already, and load it.
+    """Compile it into build/bench unless it is there already, and load it.
 
     Returns:
         The module, attached to the ONNX Runtime that Python uses. Its ``time_*`` functions make a
-        number of calls and return the nanoseconds of all of them together.
+        number of calls and return the nanoseconds of all of them together. It registers the op
+        ``torch.ops.ortdl_floor.run``, which does nothing.
     """
     FOLDER.mkdir(parents=True, exist_ok=True)
     # ninja is installed beside this interpreter, which need not be on the path.
@@ -35,7 +41,7 @@ def load() -> ModuleType:
         (FOLDER / "lock").unlink(missing_ok=True)
         module: ModuleType = cpp_extension.load(
             "ortdl_floor",
-            [str(ROOT / "benchmarks" / "floor.cpp"), str(ROOT / "csrc" / "ortdl" / "runtime.cpp")],
+            [str(source) for source in SOURCES],
             extra_cflags=["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", f"-isystem{include}"],
             extra_include_paths=[str(ROOT / "csrc")],
             build_directory=str(FOLDER),

@@ -23,9 +23,11 @@ import torch
 warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
 
 import conversions  # noqa: E402
+import exchange  # noqa: E402
 import floor  # noqa: E402
 import sessions  # noqa: E402
 import table  # noqa: E402
+import through_torch  # noqa: E402
 from timing import interleave  # noqa: E402
 
 MILLISECOND = 1e6
@@ -47,20 +49,20 @@ def say(text: str) -> None:
 def main() -> int:
     """Measure and print."""
     arguments = parse_arguments()
-    rounds, turn = (30, 0.3 * MILLISECOND) if arguments.quick else (300, 1.0 * MILLISECOND)
+    rounds, turn = (30, 0.3 * MILLISECOND) if arguments.quick else (200, 1.0 * MILLISECOND)
 
     say("compiling the floor where it has changed")
     bare = floor.load()
+    through_torch.prepare()
     torch.set_num_threads(1)
     cpu = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cpu})
 
     say("loading the models, and checking what every route gives")
     cases = [
-        conversions.to_value(bare),
-        conversions.from_value(bare),
+        *conversions.cases(bare),
+        *exchange.cases(),
         *sessions.cases(bare),
-        conversions.sizes(),
     ]
     routes = [route for case in cases for route in case.routes]
     named = ", ".join(f"{name} {version}" for name, version in table.versions().items())

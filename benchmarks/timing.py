@@ -28,6 +28,10 @@ class Route:
     calls: int = 1
     times: list[float] = field(default_factory=list)
     """Nanoseconds per call, one entry per round."""
+    allocations: float | None = None
+    """Blocks per call that malloc and its like were asked for; None where not counted."""
+    peak: int | None = None
+    """The most bytes that a single call had from them at once."""
 
     @property
     def minimum(self) -> float:
@@ -66,7 +70,8 @@ def warm(route: Route, nanoseconds: float) -> None:
 def interleave(routes: Sequence[Route], rounds: int, nanoseconds: float) -> Iterator[int]:
     """Time every route once per round, so that all of them meet the same machine.
 
-    The order is turned round from one round to the next.
+    The order is turned round from one round to the next. A turn begins with a call that is not
+    timed, since the others have meanwhile filled the caches with theirs.
 
     Args:
         routes: what to time; each one's `times` gets an entry per round.
@@ -81,5 +86,6 @@ def interleave(routes: Sequence[Route], rounds: int, nanoseconds: float) -> Iter
         route.times.clear()
     for done in range(rounds):
         for route in routes if done % 2 == 0 else reversed(routes):
+            route.sample(1)
             route.times.append(route.sample(route.calls) / route.calls)
         yield done + 1
