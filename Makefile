@@ -15,7 +15,7 @@ CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h benchmarks/*.cpp examples/cpp/*.cpp ex
 SAY = @printf '[%s] %s\n' $@
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint format bench clean environment cmake test-cpp test-python \
+.PHONY: help build demo test lint format bench bench-instructions clean environment cmake test-cpp test-python \
 	test-cuda fuzz-dlpack
 
 help:  ## say what there is
@@ -33,8 +33,11 @@ demo: build  ## run real models on real input
 
 test: test-cpp test-python  ## run every test, C++ and Python
 
-bench: build  ## measure against stock onnxruntime
-	$(BIN)/python benchmarks/run.py
+bench: build  ## measure against stock onnxruntime; DOCS=1 refreshes docs/figures.md
+	$(BIN)/python benchmarks/run.py $(if $(DOCS),--docs)
+
+bench-instructions: build  ## count the instructions of the core paths (needs valgrind)
+	$(BIN)/python benchmarks/instructions.py
 
 # clang-tidy would take an eighth longer to look for typedef; the one header that has it is C.
 lint: cmake build/facts.stamp  ## check format, style and types

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import native
 from case import Case
-from timing import Sample, python_sample
+from timing import Sample, pin, python_sample
 
 CALLS = 16
 Counts = dict[str, dict[str, tuple[float, int]]]
@@ -88,7 +88,7 @@ def main() -> int:
     counter = Counter()
     import everything  # what it imports takes seconds
 
-    everything.pin()
+    pin()
     nothing = python_sample("pass", {})
     loop = min(counter.peak(nothing) for _ in range(3))
     counts: Counts = {

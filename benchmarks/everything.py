@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-
-import torch
 
 # TorchScript is deprecated, and still one of the routes.
 warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
@@ -16,14 +13,6 @@ import floor  # noqa: E402
 import sessions  # noqa: E402
 import through_torch  # noqa: E402
 from case import Case  # noqa: E402
-
-
-def pin() -> int:
-    """Keep this process on one CPU, and PyTorch on one thread; the CPU's number."""
-    torch.set_num_threads(1)
-    cpu = max(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cpu})
-    return cpu
 
 
 def cases() -> dict[str, list[Case]]:

@@ -87,8 +87,9 @@ class Axis:
         for power in range(self.low, self.high + 1):
             x = self.x(10.0**power)
             yield line(x, top, x, bottom, theme.grid)
-            yield text(x, top - 6, shown(10.0**power), theme.muted, "middle")
-            yield text(x, bottom + 15, shown(10.0**power), theme.muted, "middle")
+            named = f"{10 ** (power % 3)} {('ns', 'µs', 'ms', 's')[power // 3]}"
+            yield text(x, top - 6, named, theme.muted, "middle")
+            yield text(x, bottom + 15, named, theme.muted, "middle")
 
 
 def line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:

@@ -48,11 +48,6 @@ class Measured:
         return found
 
 
-def picture_names() -> list[str]:
-    """The files of the pictures."""
-    return [f"bench-{name}-{theme.name}.svg" for name in TITLES for theme in picture.THEMES]
-
-
 def write(measured: Measured, folder: Path) -> None:
     """Write the page ``figures.md`` and its pictures.
 

@@ -29,7 +29,7 @@ import floor
 import report
 import table
 import threads
-from timing import interleave
+from timing import interleave, pin
 
 MILLISECOND = 1e6
 
@@ -70,7 +70,7 @@ def main() -> int:
 
     say("compiling the floor where it has changed")
     floor.load()
-    cpu = everything.pin()
+    cpu = pin()
     say("loading the models, and checking what every route gives")
     measured = report.Measured(everything.cases(), rounds, load)
     cases = measured.all_cases()

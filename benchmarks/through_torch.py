@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import types
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch._inductor.config
 from torch._library.fake_class_registry import register_fake_class
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 class Scripted(torch.nn.Module):
@@ -99,6 +103,7 @@ class FakeAnswer:
 
 def prepare() -> None:
     """Make torch.compile fit for the models, and tell it of the empty op; the floor is loaded."""
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(ROOT / "build" / "inductor"))
     # Only running tells the sizes of some models' outputs: they declare none.
     torch._dynamo.config.capture_dynamic_output_shape_ops = True
     # The benchmark has one CPU.

@@ -8,11 +8,14 @@ the loop, so the time includes releasing it.
 from __future__ import annotations
 
 import functools
+import os
 import statistics
 import time
 import timeit
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+
+import torch
 
 Sample = Callable[[int], float]
 """Makes that many calls; returns the nanoseconds of all of them together."""
@@ -55,6 +58,14 @@ def python_sample(code: str, scope: dict[str, object]) -> Sample:
     """A sample of a Python statement, its names looked up in `scope`."""
     timer = timeit.Timer(code, timer=time.perf_counter_ns, globals=scope)
     return lambda calls: timer.timeit(calls) - calls * empty_loop()
+
+
+def pin() -> int:
+    """Keep this process on one CPU, and PyTorch on one thread; the CPU's number."""
+    torch.set_num_threads(1)
+    cpu = max(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cpu})
+    return cpu
 
 
 def warm(route: Route, nanoseconds: float) -> None:
