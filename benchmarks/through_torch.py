@@ -71,8 +71,8 @@ class CallsModule(torch.nn.Module):
 def compiled(module: torch.nn.Module) -> Callable[..., Any]:
     """The module, compiled as one graph, for itself.
 
-    torch.compile keeps what it compiled at the code of `forward`, and looks through all of that
-    before each call. So a module gets code of its own, that others may not slow it down.
+    torch.compile keeps what it compiled at the code of `forward`, eight times at most, and looks
+    through that before each call. So a module gets code of its own.
     """
     shared: Any = type(module).forward
     own = types.FunctionType(shared.__code__.replace(co_name="forward"), shared.__globals__)
