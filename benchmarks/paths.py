@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 import floor
@@ -13,6 +14,9 @@ from sessions import Runs
 from timing import Sample, pin, python_sample
 
 import ortdl_torch
+
+# TorchScript is deprecated, and still one of the paths.
+warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
 
 CONVERSIONS = {
     "to_ortvalue(x)": "to_ortvalue(x)",
@@ -27,6 +31,10 @@ RUNS = {
     "OnnxModule": "OnnxModule: module(a, b)",
     "ours, 64 inputs in turn": "session(a, b), 64 inputs in turn",
     "ours, 64 outputs kept": "session(a, b), 64 outputs kept",
+    "ours, torch.ops": "torch.ops.ortdl.run",
+    "ours, TorchScript": "the same in TorchScript",
+    "empty op, torch.ops": "empty op: torch.ops",
+    "empty op, TorchScript": "empty op: TorchScript",
     "floor": "floor: prebound RunWithBinding",
     "floor, values new": "floor: Run with new values",
 }
@@ -48,6 +56,7 @@ def core() -> Iterator[tuple[str, Sample]]:
     runs = Runs("run, Add of 1 element", models.add(), pair, [])
     runs.add_floor(bare)
     runs.add_ours()
+    runs.add_dispatched(with_empty=True)
     for route, name in RUNS.items():
         yield name, runs.case.route(route).sample
 

@@ -54,11 +54,14 @@ class Runs:
         names = [node.name for node in stock.get_outputs()]
         expected = [torch.from_numpy(y) for y in stock.run(None, arrays)]
         self.model, self.options, self.session, self.stock = model, options, session, stock
+        self.module = ortdl_torch.OnnxModule(model, options)
+        self.answer = through_torch.answer_of(expected)
         self.inputs, self.outputs = inputs, dict(zip(names, expected, strict=True))
         scope: dict[str, object] = {
             **inputs,
             "C": onnxruntime_pybind11_state,
             "OrtValue": OrtValue,
+            "answer": self.answer,
             "c_session": stock._sess,
             "from_dlpack": from_dlpack,
             "names": names,
@@ -109,35 +112,33 @@ class Runs:
         for name, y in zip(self.outputs, targets, strict=True):
             bound.bind_output(name, y)
         case.add("ours, IOBinding kept", "session.run_with_iobinding(bound)", "bound_targets")
-        scope["module"] = ortdl_torch.OnnxModule(self.model, self.options)
+        scope["module"] = self.module
         case.add("OnnxModule", f"module({self.tensors})")
 
-    def add_by_torch(self) -> None:
-        """Add the ways through PyTorch's dispatcher."""
+    def add_dispatched(self, with_empty: bool) -> None:
+        """Add `torch.ops` and TorchScript, and perhaps the same with the op that does nothing."""
         case, scope, tensors = self.case, self.case.scope, self.tensors
-        session = self.session.script_object
-        module = ortdl_torch.OnnxModule(self.model, self.options)
-        scope["scripted"] = torch.jit.script(through_torch.Scripted(session))
-        scope["scripted_module"] = torch.jit.script(module)
-        op = torch.ops.ortdl.run.default
-        scope["compiled"] = through_torch.compiled(through_torch.CallsOp(op, session))
-        scope["compiled_module"] = through_torch.compiled(through_torch.CallsModule(module))
+        scope["scripted"] = torch.jit.script(through_torch.Scripted(self.session.script_object))
+        scope["scripted_module"] = torch.jit.script(self.module)
         case.add("ours, torch.ops", f"torch.ops.ortdl.run(script_session, [{tensors}])")
         case.add("ours, TorchScript", f"scripted([{tensors}])")
-        case.add("ours, compiled", f"compiled({tensors})")
         case.add("OnnxModule, TorchScript", f"scripted_module({tensors})")
-        case.add("OnnxModule, compiled", f"compiled_module({tensors})")
+        if with_empty:
+            scope["scripted_empty"] = torch.jit.script(through_torch.ScriptedEmpty(self.answer))
+            case.add("empty op, torch.ops", f"torch.ops.ortdl_floor.run(answer, [{tensors}])")
+            case.add("empty op, TorchScript", f"scripted_empty([{tensors}])")
 
-    def add_empty(self) -> None:
-        """Add the same with an op of the same signature that does nothing."""
-        case, scope, tensors = self.case, self.case.scope, self.tensors
-        scope["answer"] = answer = through_torch.answer_of(list(self.outputs.values()))
-        scope["scripted_empty"] = torch.jit.script(through_torch.ScriptedEmpty(answer))
-        op = torch.ops.ortdl_floor.run.default
-        scope["compiled_empty"] = through_torch.compiled(through_torch.CallsOp(op, answer))
-        case.add("empty op, torch.ops", f"torch.ops.ortdl_floor.run(answer, [{tensors}])")
-        case.add("empty op, TorchScript", f"scripted_empty([{tensors}])")
-        case.add("empty op, compiled", f"compiled_empty({tensors})")
+    def add_compiled(self, with_empty: bool) -> None:
+        """Add torch.compile, and perhaps the same with the op that does nothing."""
+        case, scope, call = self.case, self.case.scope, through_torch.CallsOp
+        run, empty = torch.ops.ortdl.run.default, torch.ops.ortdl_floor.run.default
+        scope["compiled"] = through_torch.compiled(call(run, self.session.script_object))
+        scope["compiled_module"] = through_torch.compiled(through_torch.CallsModule(self.module))
+        case.add("ours, compiled", f"compiled({self.tensors})")
+        case.add("OnnxModule, compiled", f"compiled_module({self.tensors})")
+        if with_empty:
+            scope["compiled_empty"] = through_torch.compiled(call(empty, self.answer))
+            case.add("empty op, compiled", f"compiled_empty({self.tensors})")
 
     def add_stock(self) -> None:
         """Add the ways of onnxruntime's own Python, and of the C objects inside."""
@@ -190,8 +191,7 @@ def cases(floor: ModuleType) -> list[Case]:
     for runs in all_runs:
         runs.add_floor(floor)
         runs.add_ours()
-        runs.add_by_torch()
-        if runs.case.goals is not LARGE:
-            runs.add_empty()
+        runs.add_dispatched(with_empty=runs.case.goals is not LARGE)
+        runs.add_compiled(with_empty=runs.case.goals is not LARGE)
         runs.add_stock()
     return [runs.case for runs in all_runs]

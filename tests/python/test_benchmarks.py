@@ -1,5 +1,8 @@
 """What the benchmark makes of its figures: goals, tables, pictures, counts."""
 
+import json
+import os
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -11,7 +14,9 @@ import torch
 # Behind the tests' own folder, which has a module `models` too.
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import allocations
 import instructions
+import native
 import picture
 import report
 import threads
@@ -255,3 +260,50 @@ def test_the_page_has_ratios_counts_and_goals(tmp_path: Path) -> None:
     for name in ("overview", "runs"):
         assert f'<img alt="{report.TITLES[name]}" src="bench-{name}-light.svg">' in lines
         assert {f"bench-{name}-light.svg", f"bench-{name}-dark.svg"} <= shown
+
+
+COUNT = """
+import ctypes, json
+from allocations import Counter
+
+c = ctypes.CDLL(None)
+for name in ("malloc", "calloc", "realloc", "aligned_alloc"):
+    getattr(c, name).restype = ctypes.c_void_p
+size, held = ctypes.c_size_t(1 << 20), ctypes.c_size_t(4 << 20)
+block = ctypes.c_void_p()
+
+def plain(calls):
+    for _ in range(calls):
+        c.free(ctypes.c_void_p(c.malloc(size)))
+
+def others(calls):
+    for _ in range(calls):
+        c.free(ctypes.c_void_p(c.calloc(1, size)))
+        c.free(ctypes.c_void_p(c.aligned_alloc(64, size)))
+        c.posix_memalign(ctypes.byref(block), 64, size)
+        block.value = c.realloc(block, held)
+        c.free(block)
+
+counter = Counter()
+print(json.dumps([(counter.per_call(f), counter.peak(f)) for f in (plain, others)]))
+"""
+
+
+def test_blocks_and_bytes_are_counted() -> None:
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(native.library("malloc_count")),
+        "PYTHONPATH": str(Path(allocations.__file__).parent),
+    }
+    command = [sys.executable, "-c", COUNT]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    (plain, plain_peak), (others, others_peak) = json.loads(done.stdout)
+    assert (plain, others) == (1, 4)
+    megabyte, slack = 1 << 20, 1 << 15
+    assert megabyte <= plain_peak <= megabyte + slack
+    assert 4 * megabyte <= others_peak <= 4 * megabyte + slack
+
+
+def test_a_process_without_the_counter_says_so() -> None:
+    with pytest.raises(SystemExit, match="nothing counts in this process: set LD_PRELOAD"):
+        allocations.Counter()
