@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,8 @@ class Measured:
     cases: Mapping[str, Sequence[Case]]
     """By the picture that they are in."""
     rounds: int
+    cores: int
+    """CPUs that this process may use."""
     load: float
     """How many processes wanted to run, in the mean over the minute before."""
     throughputs: dict[str, dict[int, float]] = field(default_factory=dict)
@@ -42,8 +44,7 @@ class Measured:
         """Every goal, with what it is about."""
         found = [(case.title, verdict) for case in self.all_cases() for verdict in case.verdicts()]
         if self.throughputs:
-            cores = os.cpu_count() or 1
-            judged = threads.verdicts(self.throughputs, cores)
+            judged = threads.verdicts(self.throughputs, self.cores)
             found += [(f"threads, {threads.JUDGED}", verdict) for verdict in judged]
         return found
 
@@ -130,17 +131,19 @@ def thread_lines(throughputs: dict[str, dict[int, float]]) -> list[str]:
 def page(measured: Measured) -> list[str]:
     """The page's lines."""
     named = ", ".join(f"{name} {version}" for name, version in table.versions().items())
-    cores = os.cpu_count()
     verdicts = measured.verdicts()
     met = sum(verdict.met for _, verdict in verdicts)
+    about = (
+        f"`make bench DOCS=1` wrote this page and its pictures: {named}; {measured.cores} CPUs, on "
+        f"which the load was {measured.load:.1f} before; {measured.rounds} rounds. "
+        "[performance.md](performance.md) says how it is measured and what limits each way. Ratios "
+        "are those of minima within the run; the pictures show minima and, by a line, medians. "
+        "Blocks and bytes are what one call asks of malloc."
+    )
     lines = [
         "# Figures",
         "",
-        f"`make bench DOCS=1` wrote this page and its pictures: {named}; {cores} CPUs, on which",
-        f"the load was {measured.load:.1f} before; {measured.rounds} rounds.",
-        "[performance.md](performance.md) says how it is measured and what limits each way.",
-        "Ratios are those of minima within the run; the pictures show minima and,",
-        "by a line, medians. Blocks and bytes are what one call asks of malloc.",
+        *textwrap.wrap(about, 115),
         "",
         *picture_lines(OVERVIEW),
         "## Goals",

@@ -72,7 +72,7 @@ def main() -> int:
     floor.load()
     cpu = pin()
     say("loading the models, and checking what every route gives")
-    measured = report.Measured(everything.cases(), rounds, load)
+    measured = report.Measured(everything.cases(), rounds, len(cpus), load)
     cases = measured.all_cases()
     routes = [route for case in cases for route in case.routes]
     named = ", ".join(f"{name} {version}" for name, version in table.versions().items())

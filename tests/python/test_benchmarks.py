@@ -249,7 +249,7 @@ def test_the_page_has_ratios_counts_and_goals(tmp_path: Path) -> None:
     case.goals = [Goal("at most", 1.4, "floor")]
     case.facts.append(Verdict("0 bytes copied", "same pointer", True))
     case.route("ours").allocations, case.route("ours").peak = 40.0, 640
-    measured = report.Measured({"runs": [case]}, 200, 0.1, THROUGHPUTS)
+    measured = report.Measured({"runs": [case]}, 200, 2, 0.1, THROUGHPUTS)
     report.write(measured, tmp_path)
     lines = (tmp_path / "figures.md").read_text().splitlines()
     assert "| ours | 2.00 | 3.00 | 40 | 640 | `ours()` |" in lines
