@@ -123,7 +123,9 @@ class Session::AsyncRun final : public c10::intrusive_ptr_target {
 };
 
 FuturePtr Session::run_async(at::TensorList inputs) const {
-  return run_async(complete_feeds(inputs), all_outputs_);
+  Feeds given = feeds();
+  complete(given, inputs);
+  return run_async(std::move(given), all_outputs_);
 }
 
 FuturePtr Session::run_async(Feeds feeds, std::vector<size_t> outputs,

@@ -130,13 +130,7 @@ void Binding::run(OrtRunOptions* options) {
       }
     }
   } else {
-    Session::Values in_place(values_.begin(), values_.end());
-    for (size_t i = 0; i < in_place.size(); ++i) {
-      if (!session_->writes_in_place(indices_[i])) {
-        in_place[i].reset();
-      }
-    }
-    made = session_->run_values(inputs_, indices_, options, in_place);
+    made = session_->run_values(inputs_, indices_, options, {values_.begin(), values_.end()});
   }
   for (size_t i = 0; i < values_.size(); ++i) {
     const std::optional<size_t> input = session_->input_of(indices_[i]);

@@ -15,17 +15,7 @@ Feeds::Feeds(const std::vector<Node>& inputs, bool move)
 void Feeds::set(size_t index, const at::Tensor& tensor) {
   const Node& node = (*inputs_)[index];
   check_free(index);
-  TORCH_CHECK_TYPE(tensor.defined(), "the input '", node.name, "' is an undefined tensor");
-  TORCH_CHECK_TYPE(node.element != nullptr && node.element->scalar != at::ScalarType::Undefined,
-                   "the input '", node.name, "' is a ", node.type,
-                   ", which no tensor can be: call the session itself, in eager code, with what "
-                   "such an input takes (an OrtValue of that type; lists; None). ",
-                   expected());
-  TORCH_CHECK_TYPE(tensor.scalar_type() == node.element->scalar, "the input '", node.name,
-                   "' must have dtype torch.", c10::getDtypeNames(node.element->scalar).first, " (",
-                   node.type, "), but a tensor of dtype torch.",
-                   c10::getDtypeNames(tensor.scalar_type()).first,
-                   " was given: convert it with tensor.to(dtype). ", expected());
+  check_dtype(node, tensor);
   at::Tensor copied;
   at::Tensor moved;
   const at::Tensor* dense = &tensor;
@@ -39,20 +29,43 @@ void Feeds::set(size_t index, const at::Tensor& tensor) {
     error.add_context("The tensor was given for the input '" + node.name + "'. " + expected());
     throw;
   }
-  const c10::SmallVector<int64_t, 5> sizes = logical_sizes(dense->sizes(), *node.element);
-  check_shape(node, sizes);
+  lend(index, *dense);
+}
 
+bool Feeds::set_in_place(size_t index, const at::Tensor& tensor) {
+  const Node& node = (*inputs_)[index];
+  if (!detail::is_shareable(tensor) || tensor.device() != node.device) {
+    return false;
+  }
+  check_free(index);
+  check_dtype(node, tensor);
+  lend(index, tensor);
+  return true;
+}
+
+void Feeds::lend(size_t index, const at::Tensor& dense) {
+  const Node& node = (*inputs_)[index];
   Slot& slot = slots_[index];
+  const bool resized = node.element->per_scalar() == 1
+                           ? note_sizes(index, dense.sizes())
+                           : note_sizes(index, logical_sizes(dense.sizes(), *node.element));
   // ONNX Runtime takes a pointer to change, but never changes an input.
-  void* data = const_cast<void*>(dense->const_data_ptr());
-  ::OrtValue* value = nullptr;
-  check_status(api().CreateTensorWithDataAsOrtValue(memory_info(dense->device()), data,
-                                                    dense->nbytes(), sizes.data(), sizes.size(),
-                                                    node.element->ort, &value));
-  slot.handle.reset(value);
-  slot.storage = dense->storage();
-  slot.span = {static_cast<const std::byte*>(data), dense->nbytes()};
-  values_[index] = value;
+  void* data = const_cast<void*>(dense.const_data_ptr());
+  if (resized) {
+    slot.handle.reset();
+  }
+  if (slot.handle == nullptr || slot.data != data) {
+    renewed_ = true;
+    ::OrtValue* value = nullptr;
+    check_status(api().CreateTensorWithDataAsOrtValue(
+        memory_info(dense.device()), data, dense.nbytes(), slot.sizes.data(), slot.sizes.size(),
+        node.element->ort, &value));
+    slot.handle.reset(value);
+    slot.data = data;
+  }
+  slot.storage = dense.storage();
+  slot.span = {static_cast<const std::byte*>(data), dense.nbytes()};
+  values_[index] = slot.handle.get();
 }
 
 void Feeds::set(size_t index, ValuePtr value) {
@@ -64,8 +77,8 @@ void Feeds::set(size_t index, ValuePtr value) {
   TORCH_CHECK_TYPE(given == node.type || given == inner || nothing, "the input '", node.name,
                    "' must be a ", node.type, ", but an OrtValue of ", given, " was given. ",
                    expected());
-  if (value->is_tensor()) {
-    check_shape(node, value->sizes());
+  if (value->is_tensor() && note_sizes(index, value->sizes())) {
+    slots_[index].handle.reset();
   }
   if (tensor_element(given) != nullptr) {
     if (must_move(node, value->device())) {
@@ -73,6 +86,7 @@ void Feeds::set(size_t index, ValuePtr value) {
     }
     slots_[index].span = {static_cast<const std::byte*>(value->data()), value->nbytes()};
   }
+  renewed_ = true;
   values_[index] = nothing ? nullptr : value->handle();
   slots_[index].value = std::move(value);
 }
@@ -87,8 +101,17 @@ void Feeds::require_all() const {
 }
 
 void Feeds::reset(size_t index) noexcept {
+  Slot& slot = slots_[index];
   values_[index] = nullptr;
-  slots_[index] = {};
+  slot.storage = {};
+  slot.value.reset();
+  slot.span = {};
+}
+
+void Feeds::clear() noexcept {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    reset(i);
+  }
 }
 
 bool Feeds::overlaps(const void* output, size_t bytes) const noexcept {
@@ -97,10 +120,6 @@ bool Feeds::overlaps(const void* output, size_t bytes) const noexcept {
            return !slot.span.empty() && data + bytes > slot.span.data() &&
                   data < slot.span.data() + slot.span.size();
          });
-}
-
-bool Feeds::in_place(size_t index, const at::Tensor& tensor) const {
-  return detail::is_shareable(tensor) && tensor.device() == (*inputs_)[index].device;
 }
 
 bool Feeds::in_place(size_t index, const Value& value) const {
@@ -138,6 +157,32 @@ bool Feeds::must_move(const Node& node, at::Device device) const {
 void Feeds::check_free(size_t index) const {
   const bool free = values_[index] == nullptr && !slots_[index].value.defined();
   TORCH_CHECK_VALUE(free, "the input '", (*inputs_)[index].name, "' was given twice. ", expected());
+}
+
+void Feeds::check_dtype(const Node& node, const at::Tensor& tensor) const {
+  TORCH_CHECK_TYPE(tensor.defined(), "the input '", node.name, "' is an undefined tensor");
+  TORCH_CHECK_TYPE(node.element != nullptr && node.element->scalar != at::ScalarType::Undefined,
+                   "the input '", node.name, "' is a ", node.type,
+                   ", which no tensor can be: call the session itself, in eager code, with what "
+                   "such an input takes (an OrtValue of that type; lists; None). ",
+                   expected());
+  TORCH_CHECK_TYPE(tensor.scalar_type() == node.element->scalar, "the input '", node.name,
+                   "' must have dtype torch.", c10::getDtypeNames(node.element->scalar).first, " (",
+                   node.type, "), but a tensor of dtype torch.",
+                   c10::getDtypeNames(tensor.scalar_type()).first,
+                   " was given: convert it with tensor.to(dtype). ", expected());
+}
+
+bool Feeds::note_sizes(size_t index, at::IntArrayRef sizes) {
+  Slot& slot = slots_[index];
+  if (slot.sized && sizes == slot.sizes) [[likely]] {
+    return false;
+  }
+  check_shape((*inputs_)[index], sizes);
+  slot.sizes.assign(sizes.begin(), sizes.end());
+  slot.sized = true;
+  resized_ = true;
+  return true;
 }
 
 void Feeds::check_shape(const Node& node, at::IntArrayRef sizes) const {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 /// \file
@@ -15,7 +16,8 @@ namespace ortdl {
 
 /// Collects the inputs of one run, checked against what the model declares.
 ///
-/// Values of tensors made here own nothing: the storages beside them do, which is cheaper.
+/// Values of tensors made here own nothing: the storages beside them do, which is cheaper. They are
+/// kept from run to run, for tensors of the same memory and sizes.
 class Feeds {
  public:
   /// \param inputs The model's inputs; must outlive this object.
@@ -27,18 +29,25 @@ class Feeds {
   ///   an input given before, c10::BufferError if the tensor has no memory to read or requires
   ///   grad while grad mode is on.
   void set(size_t index, const at::Tensor& tensor);
+  /// The same, if `tensor` can be read in place without any copy; false, and nothing was done, if
+  /// not. \throws as above.
+  [[nodiscard]] bool set_in_place(size_t index, const at::Tensor& tensor);
   /// Give `value` as the input number `index`; nothing for an optional one. \throws as above.
   void set(size_t index, ValuePtr value);
 
   /// Forget what was given as the input number `index`.
   void reset(size_t index) noexcept;
+  /// Forget all that was given, for another run.
+  void clear() noexcept;
+  /// Whether an input got other sizes, since this was last asked.
+  [[nodiscard]] bool take_resized() noexcept { return std::exchange(resized_, false); }
+  /// Whether an input got another OrtValue, since this was last asked.
+  [[nodiscard]] bool take_renewed() noexcept { return std::exchange(renewed_, false); }
 
   /// \throws c10::ValueError that names the first input that was not given.
   void require_all() const;
 
-  /// Whether `tensor` would be read in place as the input number `index`, without any copy.
-  [[nodiscard]] bool in_place(size_t index, const at::Tensor& tensor) const;
-  /// The same of a value.
+  /// Whether `value` would be read in place as the input number `index`, without any copy.
   [[nodiscard]] bool in_place(size_t index, const Value& value) const;
 
   /// Mark the storages of the tensors among them as not resizable, as `Value::from_tensor` does:
@@ -60,19 +69,29 @@ class Feeds {
  private:
   // What keeps one input's memory, and where that is.
   struct Slot {
-    ValueHandle handle;
     c10::Storage storage;
     ValuePtr value;
     std::span<const std::byte> span;
+    // Kept from run to run: the last tensor's OrtValue, its memory, and the last sizes.
+    ValueHandle handle;
+    const void* data = nullptr;
+    c10::SmallVector<int64_t, 5> sizes;
+    bool sized = false;
   };
 
   void check_free(size_t index) const;
+  void check_dtype(const Node& node, const at::Tensor& tensor) const;
+  void lend(size_t index, const at::Tensor& dense);
+  // The sizes of the input number `index`; true if they are not those of the run before.
+  bool note_sizes(size_t index, at::IntArrayRef sizes);
   [[nodiscard]] bool must_move(const Node& node, at::Device device) const;
   void check_shape(const Node& node, at::IntArrayRef sizes) const;
   [[nodiscard]] std::string expected() const;
 
   const std::vector<Node>* inputs_;
   bool move_;
+  bool resized_ = false;
+  bool renewed_ = false;
   c10::SmallVector<const ::OrtValue*, 8> values_;
   c10::SmallVector<Slot, 8> slots_;
 };

@@ -80,6 +80,19 @@ void GraphShapes::check(at::TensorList inputs, at::TensorList outputs) const {
   }
 }
 
+bool GraphShapes::determines(size_t output) const {
+  const auto is_known = [this](const Dimension& wanted) {
+    return wanted.size != kOpen || std::ranges::any_of(inputs_, [&](const Declared& input) {
+             return wanted.name != kOpen &&
+                    std::ranges::find(input.shape, wanted.name, &Dimension::name) !=
+                        input.shape.end();
+           });
+  };
+  // ONNX Runtime reports rank 0 for an open rank too.
+  const std::vector<Dimension>& shape = outputs_[output].shape;
+  return !shape.empty() && std::ranges::all_of(shape, is_known);
+}
+
 std::vector<GraphShapes::Declared> GraphShapes::declared(const std::vector<Node>& nodes) {
   std::vector<Declared> result;
   for (const Node& node : nodes) {

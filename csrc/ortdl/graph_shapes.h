@@ -26,6 +26,9 @@ class GraphShapes {
   /// \throws c10::Error if an output has another shape than declared.
   void check(at::TensorList inputs, at::TensorList outputs) const;
 
+  /// Whether the shape of the output number `output` follows from those of the inputs.
+  [[nodiscard]] bool determines(size_t output) const;
+
   /// The declaration as JSON: {"inputs": [node, ...], "outputs": [node, ...]}. A node has "name",
   /// "type" (as onnxruntime spells it), "dtype" (PyTorch's name, or null), "device" (where the
   /// session has it) and "shape" (for each dimension its size in elements, its name or null).

@@ -24,12 +24,10 @@ void require_dense(const Node& node, const std::vector<Node>& outputs) {
 
 at::Tensor owned_tensor(const Session::Values& values, size_t i, const Feeds& feeds) {
   // An output asked for twice, or declared twice, is one piece of memory.
-  const auto is_same = [&values, i](const ValuePtr& other) {
-    return other->has_value() && other->is_tensor() && !is_text(*other) &&
-           other->data() == values[i]->data();
-  };
+  const void* data = values[i]->data();
+  const auto is_same = [data](const ValuePtr& other) { return other->address() == data; };
   const bool shared =
-      feeds.overlaps(values[i]->data()) || std::any_of(values.begin(), values.begin() + i, is_same);
+      feeds.overlaps(data) || std::any_of(values.begin(), values.begin() + i, is_same);
   return values[i]->to_tensor(shared ? Copy::kAlways : Copy::kNever);
 }
 

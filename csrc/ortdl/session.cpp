@@ -151,6 +151,7 @@ Session::Session(const ProviderUse& use, SessionConfig config, const SessionOpti
     require_usable(*accelerator);
     lanes_ = make_lanes(*accelerator, use.stream);
   }
+  repeats_ = can_repeat();
   const std::vector<std::string> used = providers();
   if (!config_.initializers.empty()) {
     require_cpu_for_initializers(used);  // `options` may bring providers of their own
@@ -164,30 +165,32 @@ Session::~Session() { Session::release_resources(); }
 void Session::release_resources() {
   if (!runs_here()) {
     static_cast<void>(handle_.release());
+    static_cast<void>(prepared_.release());
     static_cast<void>(std::make_unique<std::shared_ptr<Lanes>>(std::move(lanes_)).release());
   }
   if (lanes_ != nullptr) {
     lanes_->wait();  // the session's memory goes now
   }
   lanes_.reset();
+  prepared_.reset();
   counted_.reset();
   handle_.reset();
   weights_.clear();
   config_ = {};
 }
 
-Feeds Session::complete_feeds(at::TensorList inputs) const {
+void Session::complete(Feeds& feeds, at::TensorList inputs) const {
   TORCH_CHECK_VALUE(inputs.size() == inputs_.size(), "the model takes ", inputs_.size(),
                     " inputs, but ", inputs.size(), " were given. ", expected_inputs(inputs_));
-  Feeds given = feeds();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    given.set(i, inputs[i]);
+    feeds.set(i, inputs[i]);
   }
-  return given;
 }
 
 std::vector<at::Tensor> Session::run(at::TensorList inputs) const {
-  return run(complete_feeds(inputs), all_outputs_);
+  const Preparation prepared = prepare();
+  complete(prepared->feeds, inputs);
+  return run(*prepared, all_outputs_);
 }
 
 void Session::run_into(at::TensorList outputs, at::TensorList inputs) const {
@@ -198,22 +201,19 @@ void Session::run_into(at::TensorList outputs, at::TensorList inputs) const {
   for (size_t i = 0; i < outputs.size(); ++i) {
     targets.set(i, outputs[i]);
   }
-  run_into(targets, complete_feeds(inputs));
+  const Preparation prepared = prepare();
+  complete(prepared->feeds, inputs);
+  run_into(targets, prepared->feeds);
 }
 
 void Session::run_into(const Targets& targets, const Feeds& feeds, OrtRunOptions* options) const {
   targets.require_apart(feeds);
   const Written written(targets.values());
   const at::ArrayRef<size_t> outputs = targets.indices();
-  Values in_place(targets.values().begin(), targets.values().end());
+  const Values made =
+      run_values(feeds, outputs, options, {targets.values().begin(), targets.values().end()});
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!writes_in_place(outputs[i])) {
-      in_place[i].reset();
-    }
-  }
-  const Values made = run_values(feeds, outputs, options, in_place);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!in_place[i].defined()) {
+    if (made[i] != targets.values()[i]) {
       targets.values()[i]->update(*made[i]);
     }
   }
@@ -225,9 +225,13 @@ IoBindingHandle Session::make_binding() const {
 
 void Session::run_bound(const OrtIoBinding* binding, OrtRunOptions* options) const {
   require_here();
+  check_status(call_bound(binding, options).release());
+}
+
+StatusHandle Session::call_bound(const OrtIoBinding* binding, OrtRunOptions* options) const {
   const c10::OptionalDeviceGuard found(current_of(restored_));
   const InterruptibleRun run(options);
-  check_status(api().RunWithBinding(handle_.get(), run.options(), binding));
+  return StatusHandle(api().RunWithBinding(handle_.get(), run.options(), binding));
 }
 
 std::vector<at::Tensor> Session::run(const Feeds& feeds, at::ArrayRef<size_t> outputs,
@@ -246,10 +250,16 @@ std::vector<at::Tensor> Session::to_tensors(const Feeds& feeds, const Values& va
 }
 
 Session::Values Session::run_values(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                    OrtRunOptions* options, at::ArrayRef<ValuePtr> in_place) const {
+                                    OrtRunOptions* options, Values targets) const {
   require_here();
-  return lanes_ == nullptr ? run_on_cpu(feeds, outputs, options, in_place)
-                           : run_on_accelerator(feeds, outputs, options, in_place);
+  targets.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (targets[i].defined() && !writes_in_place(outputs[i])) {
+      targets[i].reset();
+    }
+  }
+  return lanes_ == nullptr ? run_on_cpu(feeds, outputs, options, std::move(targets))
+                           : run_on_accelerator(feeds, outputs, options, targets);
 }
 
 Session::Given Session::given(const Feeds& feeds) const {
@@ -263,45 +273,45 @@ Session::Given Session::given(const Feeds& feeds) const {
   return given;
 }
 
-Session::Values Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                    OrtRunOptions* options, at::ArrayRef<ValuePtr> in_place) const {
+StatusHandle Session::call(const Feeds& feeds, at::ArrayRef<size_t> outputs, OrtRunOptions* options,
+                           ::OrtValue** made) const {
   Small<const char*> names;
   for (const size_t index : outputs) {
     names.push_back(outputs_[index].name.c_str());
   }
   const Given inputs = given(feeds);
   const c10::OptionalDeviceGuard found(current_of(restored_));
-  Values values(in_place.begin(), in_place.end());
-  values.resize(outputs.size());
-  Small<::OrtValue*> raw(outputs.size(), nullptr);
-  for (size_t i = 0; i < values.size(); ++i) {
-    raw[i] = values[i].defined() ? values[i]->handle() : nullptr;
+  const InterruptibleRun run(options);
+  return StatusHandle(api().Run(handle_.get(), run.options(), inputs.names.data(),
+                                inputs.values.data(), inputs.values.size(), names.data(),
+                                names.size(), made));
+}
+
+Session::Values Session::run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs,
+                                    OrtRunOptions* options, Values targets) const {
+  Small<::OrtValue*> raw;
+  for (const ValuePtr& target : targets) {
+    raw.push_back(target.defined() ? target->handle() : nullptr);
   }
-  Small<ValueHandle> owned;
-  owned.resize(outputs.size());
-  StatusHandle failed;
-  {
-    const InterruptibleRun run(options);
-    failed.reset(api().Run(handle_.get(), run.options(), inputs.names.data(), inputs.values.data(),
-                           inputs.values.size(), names.data(), names.size(), raw.data()));
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!values[i].defined()) {
-      owned[i].reset(raw[i]);
+  StatusHandle failed = call(feeds, outputs, options, raw.data());
+  Small<ValueHandle> made;
+  made.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!targets[i].defined()) {
+      made[i].reset(raw[i]);
     }
   }
   check_status(failed.release());
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!values[i].defined()) {
-      values[i] = c10::make_intrusive<Value>(std::move(owned[i]));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!targets[i].defined()) {
+      targets[i] = c10::make_intrusive<Value>(std::move(made[i]));
     }
   }
-  return values;
+  return targets;
 }
 
 Session::Values Session::run_on_accelerator(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                            OrtRunOptions* options,
-                                            at::ArrayRef<ValuePtr> in_place) const {
+                                            OrtRunOptions* options, const Values& targets) const {
   // A binding gives each output once.
   std::vector<const Node*> wanted;
   std::vector<size_t> places;
@@ -312,8 +322,8 @@ Session::Values Session::run_on_accelerator(const Feeds& feeds, at::ArrayRef<siz
       wanted.push_back(&outputs_[index]);
     }
   }
-  const std::vector<ValuePtr> made = run_on_device(handle_.get(), lanes_, inputs_, feeds, wanted,
-                                                   torch_memory_, options, in_place);
+  const std::vector<ValuePtr> made =
+      run_on_device(handle_.get(), lanes_, inputs_, feeds, wanted, torch_memory_, options, targets);
   Values values;
   std::ranges::transform(places, std::back_inserter(values),
                          [&made](size_t place) { return made[place]; });

@@ -10,6 +10,7 @@
 #include <ortdl/lane.h>
 #include <ortdl/live.h>
 #include <ortdl/node.h>
+#include <ortdl/prepared.h>
 #include <ortdl/session_config.h>
 #include <ortdl/targets.h>
 #include <ortdl/value.h>
@@ -70,14 +71,22 @@ class Session final : public torch::CustomClassHolder {
   [[nodiscard]] std::vector<at::Tensor> run(const Feeds& feeds, at::ArrayRef<size_t> outputs,
                                             OrtRunOptions* options = nullptr) const;
 
-  using Values = c10::SmallVector<ValuePtr, 8>;
+  /// Empty feeds, and what an earlier run left, for the run below.
+  [[nodiscard]] Preparation prepare() const { return prepared_->take(inputs_, moves_inputs_); }
+  /// As above, with the complete feeds of `prepared`, but faster: where all outputs are wanted, and
+  /// are small and of shapes that follow from those of the inputs, they are written into the memory
+  /// of an earlier run's once nothing else holds that.
+  [[nodiscard]] std::vector<at::Tensor> run(Prepared& prepared, at::ArrayRef<size_t> outputs,
+                                            OrtRunOptions* options = nullptr) const;
+
+  using Values = PreparedValues;
   /// As above, but outputs of any kind, as values. One that is an input of the model is that
   /// input's memory, and outputs asked for twice share theirs.
-  /// \param in_place Empty, or for each output a value to write it into, or null. An output that is
-  ///   an input cannot be written so, and with any of them none may be asked for twice.
+  /// \param targets Empty, or for each output a value to write it into, or null. Where
+  ///   `writes_in_place` says no, it is left alone and another value comes back. With any of them
+  ///   no output may be asked for twice.
   [[nodiscard]] Values run_values(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                  OrtRunOptions* options = nullptr,
-                                  at::ArrayRef<ValuePtr> in_place = {}) const;
+                                  OrtRunOptions* options = nullptr, Values targets = {}) const;
 
   /// Run the model on complete `feeds` and write outputs into `targets`, without a copy but for
   /// outputs that are inputs. Autograd sees the targets as written to, also if the run fails.
@@ -146,7 +155,7 @@ class Session final : public torch::CustomClassHolder {
  private:
   Session(const ProviderUse& use, SessionConfig config, const SessionOptionsHandle& options);
   class AsyncRun;
-  [[nodiscard]] Feeds complete_feeds(at::TensorList inputs) const;
+  void complete(Feeds& feeds, at::TensorList inputs) const;
   void check_output(size_t index) const;
   [[noreturn]] static void refuse_forked();
   // What ONNX Runtime is given: an optional input that is null is left out.
@@ -161,10 +170,17 @@ class Session final : public torch::CustomClassHolder {
   // What can make a stream for each run, or null.
   [[nodiscard]] const OrtEpDevice* stream_maker(at::Device accelerator) const;
   [[nodiscard]] Values run_on_cpu(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                  OrtRunOptions* options, at::ArrayRef<ValuePtr> in_place) const;
+                                  OrtRunOptions* options, Values targets) const;
   [[nodiscard]] Values run_on_accelerator(const Feeds& feeds, at::ArrayRef<size_t> outputs,
-                                          OrtRunOptions* options,
-                                          at::ArrayRef<ValuePtr> in_place) const;
+                                          OrtRunOptions* options, const Values& targets) const;
+  // ONNX Runtime's two ways of running a model.
+  [[nodiscard]] StatusHandle call(const Feeds& feeds, at::ArrayRef<size_t> outputs,
+                                  OrtRunOptions* options, ::OrtValue** made) const;
+  [[nodiscard]] StatusHandle call_bound(const OrtIoBinding* binding, OrtRunOptions* options) const;
+  // Whether a run for all outputs can write into those of a run before it.
+  [[nodiscard]] bool can_repeat() const;
+  [[nodiscard]] StatusHandle repeat(Prepared& prepared, bool renewed, OrtRunOptions* options) const;
+  [[nodiscard]] IoBindingHandle bind(const Feeds& feeds, const Values& outputs) const;
 
   HomeProcess home_;
   bool has_threads_ = true;
@@ -181,7 +197,9 @@ class Session final : public torch::CustomClassHolder {
   std::vector<const OrtEpDevice*> ep_devices_;  // of each input, or null
   bool moves_inputs_;
   bool torch_memory_;
+  bool repeats_ = false;
   std::shared_ptr<Lanes> lanes_;  // null on the CPU
+  std::unique_ptr<PreparedRuns> prepared_ = std::make_unique<PreparedRuns>();
 };
 
 using SessionPtr = c10::intrusive_ptr<Session>;

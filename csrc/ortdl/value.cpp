@@ -219,7 +219,9 @@ at::Tensor Value::view(at::IntArrayRef sizes, at::ScalarType scalar) const {
       c10::scalarTypeToTypeMeta(scalar));
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   impl->set_sizes_contiguous(sizes);
-  impl->set_storage_offset(offset / static_cast<int64_t>(c10::elementSize(scalar)));
+  if (offset != 0) {
+    impl->set_storage_offset(offset / static_cast<int64_t>(c10::elementSize(scalar)));
+  }
   if (!tensor.is_inference()) {
     impl->set_version_counter(version_);
   }

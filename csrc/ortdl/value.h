@@ -126,6 +126,8 @@ class Value final : public torch::CustomClassHolder {
   [[nodiscard]] at::Device device() const;
   /// The address of the first element. \throws c10::TypeError if the value is no tensor.
   [[nodiscard]] void* data() const;
+  /// The same; null if the value has no such element.
+  [[nodiscard]] void* address() const noexcept { return data_; }
   /// Bytes that the elements take. \throws c10::TypeError if the value is no tensor.
   [[nodiscard]] size_t nbytes() const;
   /// The type as onnxruntime spells it, such as "tensor(float)".
@@ -152,6 +154,13 @@ class Value final : public torch::CustomClassHolder {
   /// Say to autograd that the elements were written to; the tensor that this value was made from
   /// and every tensor made from it share one version.
   void bump_version() const;
+
+  /// Let autograd take the elements for new ones. Nothing else may hold them.
+  void renew_version() {
+    if (version_.current_version() != 0) {
+      version_ = c10::VariableVersion(0);
+    }
+  }
 
   /// The OrtValue itself, owned by this object.
   [[nodiscard]] ::OrtValue* handle() const noexcept { return handle_.get(); }

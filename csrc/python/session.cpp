@@ -94,8 +94,7 @@ void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* obj
     return;
   }
   const at::Tensor& tensor = THPVariable_Unpack(object);
-  if (feeds.in_place(index, tensor)) [[likely]] {
-    feeds.set(index, tensor);
+  if (feeds.set_in_place(index, tensor)) [[likely]] {
     return;
   }
   const at::Tensor held = tensor;
@@ -126,30 +125,31 @@ void set_named(Feeds& feeds, const Session& session, PyObject* mapping) {
   }
 }
 
-std::vector<at::Tensor> run_without_gil(const Session& session, const Feeds& feeds,
+std::vector<at::Tensor> run_without_gil(const Session& session, Prepared& prepared,
                                         at::ArrayRef<size_t> outputs,
                                         OrtRunOptions* options = nullptr) {
-  feeds.require_all();
-  return run_interruptibly([&] { return session.run(feeds, outputs, options); });
+  prepared.feeds.require_all();
+  return run_interruptibly([&] { return session.run(prepared, outputs, options); });
 }
 
-Feeds feeds_of(const Session& session, PyObject* args, PyObject* kwargs) {
-  Feeds feeds = session.feeds();
+void set_arguments(Feeds& feeds, const Session& session, PyObject* args, PyObject* kwargs) {
   set_positional(feeds, session, args);
   if (kwargs != nullptr) {
     set_named(feeds, session, kwargs);
   }
-  return feeds;
 }
 
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
     const SessionPtr session = session_of(self);
-    const Feeds feeds = feeds_of(*session, args, kwargs);
+    const Preparation prepared = session->prepare();
+    set_arguments(prepared->feeds, *session, args, kwargs);
     if (gives_nested(*session, session->all_outputs())) [[unlikely]] {
-      return py::tuple(run_nested(*session, feeds, session->all_outputs())).release().ptr();
+      return py::tuple(run_nested(*session, prepared->feeds, session->all_outputs()))
+          .release()
+          .ptr();
     }
-    std::vector<at::Tensor> outputs = run_without_gil(*session, feeds, session->all_outputs());
+    std::vector<at::Tensor> outputs = run_without_gil(*session, *prepared, session->all_outputs());
     py::tuple results(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {
       PyTuple_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
@@ -162,15 +162,14 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
 PyObject* start(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
     const SessionPtr session = session_of(self);
-    return start_run(*session, feeds_of(*session, args, kwargs)).release().ptr();
+    Feeds feeds = session->feeds();
+    set_arguments(feeds, *session, args, kwargs);
+    return start_run(*session, std::move(feeds)).release().ptr();
   });
 }
 
 std::vector<size_t> output_indices(const Session& session, py::handle names) {
   std::vector<size_t> indices;
-  if (names.is_none()) {
-    return session.all_outputs().vec();
-  }
   TORCH_CHECK_TYPE(PyList_Check(names.ptr()) || PyTuple_Check(names.ptr()),
                    "output_names must be None or a list of names, not ",
                    Py_TYPE(names.ptr())->tp_name);
@@ -189,14 +188,17 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     TORCH_CHECK_TYPE(PyDict_Check(args[1]), "feeds must be a dict of name: tensor, not ",
                      Py_TYPE(args[1])->tp_name);
     const SessionPtr session = session_of(self);
-    const std::vector<size_t> names = output_indices(*session, args[0]);
+    const bool all = args[0] == Py_None;
+    const std::vector<size_t> some =
+        all ? std::vector<size_t>() : output_indices(*session, args[0]);
+    const at::ArrayRef<size_t> names = all ? session->all_outputs() : some;
     OrtRunOptions* options = run_options_arg(args[2]);
-    Feeds feeds = session->feeds();
-    set_named(feeds, *session, args[1]);
+    const Preparation prepared = session->prepare();
+    set_named(prepared->feeds, *session, args[1]);
     if (gives_nested(*session, names)) {
-      return run_nested(*session, feeds, names, options).release().ptr();
+      return run_nested(*session, prepared->feeds, names, options).release().ptr();
     }
-    return py::cast(run_without_gil(*session, feeds, names, options)).release().ptr();
+    return py::cast(run_without_gil(*session, *prepared, names, options)).release().ptr();
   });
 }
 
@@ -239,7 +241,8 @@ PyObject* run_into(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     const SessionPtr session = session_of(self);
     OrtRunOptions* options = run_options_arg(args[2]);
     const Targets targets = targets_arg(*session, args[0]);
-    Feeds feeds = session->feeds();
+    const Preparation prepared = session->prepare();
+    Feeds& feeds = prepared->feeds;
     if (PyDict_Check(args[1])) {
       set_named(feeds, *session, args[1]);
     } else {

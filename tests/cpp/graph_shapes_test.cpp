@@ -49,6 +49,17 @@ TEST_F(GraphShapesTest, ANameThatOnlyOutputsHaveIsFree) {
   EXPECT_NO_THROW(shapes.check({at::ones({2})}, {at::ones({7})}));
 }
 
+TEST_F(GraphShapesTest, KnowsWhichOutputsFollowFromTheInputs) {
+  const GraphShapes shapes(
+      {node("a", {-1, 3}, {"n", ""}), node("b", {-1}, {""})},
+      {node("c", {-1}, {"n"}), node("d", {2, -1}, {"", "n"}), node("e", {-1}, {"m"}),
+       node("f", {-1, 3}, {"", ""}), node("g", {}, {}), node("h", {0}, {""})});
+  const std::vector<bool> expected{true, true, false, false, false, true};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(shapes.determines(i), expected[i]) << i;
+  }
+}
+
 TEST_F(GraphShapesTest, ASessionKnowsItsOwn) {
   const auto session =
       c10::make_intrusive<Session>(SessionConfig{.model = onnx::add(Shape({"batch", 3}))});

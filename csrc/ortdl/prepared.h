@@ -1,0 +1,62 @@
+#pragma once
+
+#include <c10/util/SmallVector.h>
+#include <ortdl/feeds.h>
+#include <ortdl/io_binding.h>
+#include <ortdl/node.h>
+#include <ortdl/value.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+/// \file
+/// What a session's runs leave for the next ones, so that a run like the last makes nothing anew.
+namespace ortdl {
+
+using PreparedValues = c10::SmallVector<ValuePtr, 8>;
+
+/// What one run needs; one thread at a time has it.
+struct Prepared {
+  Feeds feeds;
+  PreparedValues outputs;   ///< all of the last run with inputs of these sizes, or none
+  IoBindingHandle binding;  ///< of the last feeds and outputs, or null
+};
+
+/// Keeps a few of them. Safe from any number of threads, none of which ever waits: who finds none
+/// makes one. Bounded by the number of places, whatever the number of threads.
+class PreparedRuns {
+  struct GiveBack {
+    const PreparedRuns* owner;
+    void operator()(Prepared* prepared) const noexcept { owner->give_back(prepared); }
+  };
+
+ public:
+  /// A loan of one of them, with empty feeds; it comes back when this goes.
+  using Loan = std::unique_ptr<Prepared, GiveBack>;
+
+  PreparedRuns() = default;
+  PreparedRuns(const PreparedRuns&) = delete;
+  PreparedRuns(PreparedRuns&&) = delete;
+  PreparedRuns& operator=(const PreparedRuns&) = delete;
+  PreparedRuns& operator=(PreparedRuns&&) = delete;
+  ~PreparedRuns() { clear(); }
+
+  /// The one that the calling thread gave back last, if it is still there. It must come back before
+  /// this object and `inputs` go.
+  [[nodiscard]] Loan take(const std::vector<Node>& inputs, bool move) const;
+
+  /// Forget all that are not on loan.
+  void clear() noexcept;
+
+ private:
+  void give_back(Prepared* prepared) const noexcept;
+
+  // A thread always looks in the same place.
+  mutable std::array<std::atomic<Prepared*>, 8> places_{};
+};
+
+using Preparation = PreparedRuns::Loan;
+
+}  // namespace ortdl

@@ -1,0 +1,118 @@
+#include <ortdl/outputs.h>
+#include <ortdl/session.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace ortdl {
+namespace {
+
+// Bytes of outputs that are kept for the next run. PyTorch and ONNX Runtime have allocators for
+// more than that.
+constexpr size_t kMostKept = size_t{1} << 16;
+
+// Whether `values` can be written into again: `tensors` are of their memory, not of copies.
+bool are_fit(const Session::Values& values, at::TensorList tensors) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (tensors[i].const_data_ptr() != values[i]->data()) {
+      return false;
+    }
+    bytes += values[i]->nbytes();
+  }
+  return bytes <= kMostKept;
+}
+
+// Nobody can get hold of what only the session holds.
+bool are_free(const Session::Values& values) {
+  return std::ranges::all_of(values, [](const ValuePtr& value) { return value.use_count() == 1; });
+}
+
+// There is no code for it.
+bool is_terminated(const OrtStatus* failed) {
+  return std::string_view(api().GetErrorMessage(failed)).find("terminate flag") !=
+         std::string_view::npos;
+}
+
+}  // namespace
+
+bool Session::can_repeat() const {
+  const auto is_fit = [this](size_t output) {
+    const auto is_same = [&](const Node& node) { return node.name == outputs_[output].name; };
+    return is_dense(outputs_[output]) && writes_in_place(output) && shapes_.determines(output) &&
+           std::ranges::count_if(outputs_, is_same) == 1;
+  };
+  return lanes_ == nullptr && !outputs_.empty() && std::ranges::all_of(all_outputs_, is_fit);
+}
+
+std::vector<at::Tensor> Session::run(Prepared& prepared, at::ArrayRef<size_t> outputs,
+                                     OrtRunOptions* options) const {
+  const bool resized = prepared.feeds.take_resized();
+  const bool renewed = prepared.feeds.take_renewed();
+  if (!repeats_ || outputs.data() != all_outputs_.data()) {
+    prepared.outputs.clear();
+    return run(prepared.feeds, outputs, options);
+  }
+  require_here();
+  std::vector<at::Tensor> results;
+  results.reserve(outputs.size());
+  if (resized) {
+    prepared.outputs.clear();
+  }
+  if (!prepared.outputs.empty() && are_free(prepared.outputs)) {
+    StatusHandle failed = repeat(prepared, renewed, options);
+    if (failed == nullptr) {
+      for (const ValuePtr& value : prepared.outputs) {
+        value->renew_version();
+        results.push_back(value->to_tensor());
+      }
+      return results;
+    }
+    // A model that gives another shape than it declares has the right to, and is run again.
+    if (is_terminated(failed.get())) {
+      check_status(failed.release());
+    }
+  }
+  prepared.binding.reset();
+  prepared.outputs.clear();
+  Values values = run_values(prepared.feeds, outputs, options);
+  for (size_t i = 0; i < values.size(); ++i) {
+    results.push_back(owned_tensor(values, i, prepared.feeds));
+  }
+  if (are_fit(values, results)) {
+    prepared.outputs = std::move(values);
+  }
+  return results;
+}
+
+StatusHandle Session::repeat(Prepared& prepared, bool renewed, OrtRunOptions* options) const {
+  if (renewed) {
+    // Binding an input again costs more than what a binding saves in one run.
+    prepared.binding.reset();
+  } else if (options == nullptr) {  // with a binding, ONNX Runtime leaves out LoRA adapters
+    if (prepared.binding == nullptr) {
+      prepared.binding = bind(prepared.feeds, prepared.outputs);
+    }
+    return call_bound(prepared.binding.get(), nullptr);
+  }
+  c10::SmallVector<::OrtValue*, 8> targets;
+  for (const ValuePtr& value : prepared.outputs) {
+    targets.push_back(value->handle());
+  }
+  return call(prepared.feeds, all_outputs_, options, targets.data());
+}
+
+IoBindingHandle Session::bind(const Feeds& feeds, const Values& outputs) const {
+  IoBindingHandle binding = make_io_binding(handle_.get());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (const ::OrtValue* value = feeds.values()[i]; value != nullptr) {
+      check_status(api().BindInput(binding.get(), input_names_[i], value));
+    }
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    check_status(api().BindOutput(binding.get(), outputs_[i].name.c_str(), outputs[i]->handle()));
+  }
+  return binding;
+}
+
+}  // namespace ortdl
