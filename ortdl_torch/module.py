@@ -15,6 +15,7 @@ from torch.compiler import is_dynamo_compiling
 
 from ortdl_torch._outputs import Outputs, maker, outputs_type
 from ortdl_torch._script import as_identifiers, scriptable
+from ortdl_torch._wording import with_article
 from ortdl_torch.session import InferenceSession, Initializers, Model, Providers, is_dense
 
 # Tensors with these have no memory to read: what they stand for is reached through the dispatcher.
@@ -200,9 +201,9 @@ def _reason_for_eager(session: InferenceSession) -> str | None:
         for node in nodes:
             if not is_dense(node):
                 return (
-                    f"the {what} '{node.name}' is a {node.type}, and TorchScript, torch.compile "
-                    "and torch.export have no values but tensors for a model: call the module, or "
-                    "its session, in eager code"
+                    f"the {what} '{node.name}' is {with_article(node.type)}, and TorchScript, "
+                    "torch.compile and torch.export have no values but tensors for a model: call "
+                    "the module, or its session, in eager code"
                 )
     return None
 

@@ -15,6 +15,7 @@ import torch
 from ortdl_torch import _C, _async
 from ortdl_torch._devices import providers_for
 from ortdl_torch._runtime import capture_options
+from ortdl_torch._wording import counted
 from ortdl_torch.binding import Bindable, IOBinding
 
 # The options that a saved session keeps. Those that name files to write are left out, so that
@@ -158,7 +159,7 @@ class InferenceSession(_C.InferenceSessionBase):
             )
         if initializers is not None and not isinstance(initializers, Mapping):
             raise TypeError(
-                f"initializers must map names to tensors, not be a {type(initializers).__name__}"
+                f"initializers must map names to tensors, not {type(initializers).__name__}"
             )
         weights = dict(initializers or {})
         pairs = _provider_pairs(providers, provider_options)
@@ -193,7 +194,7 @@ class InferenceSession(_C.InferenceSessionBase):
             TypeError: also for run_options that are none.
         """
         if not isinstance(feeds, Mapping):
-            raise TypeError(f"feeds must map names to tensors, not be a {type(feeds).__name__}")
+            raise TypeError(f"feeds must map names to tensors, not {type(feeds).__name__}")
         return self._run(output_names or None, dict(feeds), run_options)
 
     def run_into(
@@ -333,7 +334,7 @@ def _group(
     if isinstance(tensors, (list, tuple)):
         return tuple(tensors)
     raise TypeError(
-        f"{what} must be a list or tuple of tensors, or map names to them, not be a "
+        f"{what} must be a list or tuple of tensors, or map names to them, not "
         f"{type(tensors).__name__}"
     )
 
@@ -378,7 +379,8 @@ def _provider_pairs(
     named: list[str | tuple[str, Mapping[str, Any]]] = list(providers or [])
     if provider_options is not None and len(provider_options) != len(named):
         raise ValueError(
-            f"{len(provider_options)} provider_options were given for {len(named)} providers"
+            f"provider_options holds {counted(len(provider_options), 'dict')}, and there are "
+            f"{len(named)} providers: give one for each"
         )
     pairs = []
     for i, provider in enumerate(named):

@@ -1,3 +1,5 @@
+#include <dlfcn.h>
+#include <ortdl/wording.h>
 #include <python/args.h>
 #include <python/release_queue.h>
 #include <python/stock.h>
@@ -77,8 +79,8 @@ ValuePtr value_of_stock(PyObject* object) {
   const py::object holders = py::make_tuple(stock, py::getattr(wrapper, "_numpy_obj", py::none()),
                                             py::getattr(wrapper, "_session", py::none()));
   const auto text = py::cast<std::string>(stock.attr("data_type")());
-  TORCH_CHECK_TYPE(py::cast<bool>(stock.attr("is_tensor")()), "the onnxruntime.OrtValue holds a ",
-                   text, ", not a tensor: read it with onnxruntime itself");
+  TORCH_CHECK_TYPE(py::cast<bool>(stock.attr("is_tensor")()), "the onnxruntime.OrtValue holds ",
+                   with_article(text), ", not a tensor: read it with onnxruntime itself");
   TORCH_CHECK_TYPE(!text.starts_with("tensor(string)"), "PyTorch has no counterpart of a ", text,
                    ": read the value with onnxruntime itself");
   const at::Device device = device_of_stock(stock);
