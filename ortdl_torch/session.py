@@ -152,11 +152,7 @@ class InferenceSession(_C.InferenceSessionBase):
             self._set_script_object(model)
             return
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
-        if not isinstance(options, onnxruntime.SessionOptions):
-            raise TypeError(
-                "sess_options must be an onnxruntime.SessionOptions, not "
-                f"{type(sess_options).__name__}"
-            )
+        _C.require_session_options(options)
         if initializers is not None and not isinstance(initializers, Mapping):
             raise TypeError(
                 f"initializers must map names to tensors, not {type(initializers).__name__}"

@@ -78,11 +78,19 @@ inline std::pair<int64_t, int64_t> pair_arg(PyObject* object, const char* role) 
   return {int_arg(PyTuple_GET_ITEM(object, 0), role), int_arg(PyTuple_GET_ITEM(object, 1), role)};
 }
 
+/// Whether `object` is of the pybind11 class of `Class`. pybind11's own check believes what an
+/// object says of its class.
+template <typename Class>
+bool is_of(py::handle object) {
+  auto* type = reinterpret_cast<PyTypeObject*>(py::type::of<Class>().ptr());
+  return PyObject_TypeCheck(object.ptr(), type) != 0;
+}
+
 /// The object of class `Class` that the torch.ScriptObject `object` stands for; null if it is
 /// something else.
 template <typename Class>
 c10::intrusive_ptr<Class> script_object_arg(PyObject* object) {
-  if (!py::isinstance<torch::jit::Object>(object)) {
+  if (!is_of<torch::jit::Object>(object)) {
     return {};
   }
   // `ScriptObject.__new__` alone makes one that stands for nothing.

@@ -1,3 +1,4 @@
+#include <python/args.h>
 #include <python/guarded.h>
 #include <python/pending_run.h>
 #include <python/release_queue.h>
@@ -58,9 +59,9 @@ class PendingRun {
 
 const PendingRun& pending_run(py::handle object) {
   // `PendingRun.__new__` alone makes one that is none.
-  if (!py::isinstance<PendingRun>(object) || !reinterpret_cast<py::detail::instance*>(object.ptr())
-                                                  ->get_value_and_holder()
-                                                  .holder_constructed()) {
+  if (!is_of<PendingRun>(object) || !reinterpret_cast<py::detail::instance*>(object.ptr())
+                                         ->get_value_and_holder()
+                                         .holder_constructed()) {
     throw py::type_error("expected a PendingRun that a session started");
   }
   return py::cast<const PendingRun&>(object);
