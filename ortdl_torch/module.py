@@ -58,7 +58,8 @@ class OnnxModule(torch.nn.Module):
         provider_options: a dict of options for each of ``providers``.
 
     Attributes:
-        session: the :class:`InferenceSession` that runs the model.
+        session: the :class:`InferenceSession` that runs the model. Another one can be assigned;
+            what was scripted or exported before keeps its own.
 
     Calling it raises what calling the session does: also where PyTorch traces, an input that
     requires grad while grad mode is on is a BufferError. A model with strings, sequences, maps or
@@ -97,8 +98,18 @@ class OnnxModule(torch.nn.Module):
             raise ValueError("a session cannot be given other options or providers")
         self._set_session(model)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "session":
+            super().__setattr__(name, value)
+        elif isinstance(value, InferenceSession):
+            self._set_session(value)
+        else:
+            raise TypeError(
+                f"module.session must be an InferenceSession, not {type(value).__name__}"
+            )
+
     def _set_session(self, session: InferenceSession) -> None:
-        self.session = session
+        self.__dict__["session"] = session
         # Tracing and exporting find what the op takes only as an attribute.
         self.script_object = session.script_object
         inputs = session.get_inputs()
@@ -108,7 +119,8 @@ class OnnxModule(torch.nn.Module):
         self._make = None if result is None else maker(result)
         self._eager_only = _reason_for_eager(session)
         types = tuple(torch.Tensor if is_dense(node) else Any for node in inputs)
-        self.__class__ = _with_signature(cast(Hashable, type(self)), self._input_names, types)
+        cls = type(self).__dict__.get("_declared", type(self))
+        self.__class__ = _with_signature(cast(Hashable, cls), self._input_names, types)
 
     def forward(self, *tensors: Any, **named: Any) -> Outputs:
         """Run the model on its inputs, by position or by name."""
@@ -176,14 +188,14 @@ class OnnxModule(torch.nn.Module):
         return scriptable(self.script_object, self._input_names, self._output_names)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made_here = "_declared" in type(self).__dict__
-        cls = type(self).__mro__[1] if made_here else type(self)
+        cls = type(self).__dict__.get("_declared", type(self))
         return _blank, (cls,), self.__getstate__()
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("script_object", "_input_names", "_output_names", "_make", "_eager_only"):
-            del state[name]
+        for name in ("script_object", *self.__jit_ignored_attributes__):
+            if name != "session":
+                del state[name]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
