@@ -30,7 +30,9 @@ _STAND_INS = (
 class OnnxModule(torch.nn.Module):
     """An ONNX model as a module: in eager code, TorchScript, torch.compile and torch.export.
 
-    ``module(*tensors, **named_tensors)`` runs the model. The result is a tensor if the model has
+    ``module(*tensors, **named_tensors)`` runs the model. A name that cannot be Python's can also be
+    given as exported and scripted programs have it, such as ``input_1`` for ``input.1``, and
+    ``torch.export`` takes it only so. The result is a tensor if the model has
     one output, else a tuple: a named one if the outputs' names can be Python's. In exported and
     traced programs it is a plain tuple, since their files cannot hold the class of a named one.
 
@@ -70,6 +72,7 @@ class OnnxModule(torch.nn.Module):
     __jit_ignored_attributes__: ClassVar[list[str]] = [
         "session",
         "_input_names",
+        "_renamed",
         "_output_names",
         "_make",
         "_eager_only",
@@ -114,6 +117,8 @@ class OnnxModule(torch.nn.Module):
         self.script_object = session.script_object
         inputs = session.get_inputs()
         self._input_names = tuple(node.name for node in inputs)
+        made = zip(as_identifiers(self._input_names), self._input_names, strict=True)
+        self._renamed = {identifier: name for identifier, name in made if identifier != name}
         self._output_names = tuple(node.name for node in session.get_outputs())
         result = outputs_type(self._output_names)
         self._make = None if result is None else maker(result)
@@ -124,6 +129,8 @@ class OnnxModule(torch.nn.Module):
 
     def forward(self, *tensors: Any, **named: Any) -> Outputs:
         """Run the model on its inputs, by position or by name."""
+        if named and self._renamed:
+            named = {self._renamed.get(name, name): value for name, value in named.items()}
         if not (is_dynamo_compiling() or _len_torch_dispatch_stack() or _get_tracing_state()):
             try:
                 outputs = self.session(*tensors, **named) if named else self.session(*tensors)

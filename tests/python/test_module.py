@@ -356,6 +356,23 @@ def test_what_script_would_leave_out_is_refused() -> None:
         assert torch.jit.trace(module, (x,))(x).tolist() == module(x).tolist()
 
 
+def test_names_as_programs_have_them() -> None:
+    module = OnnxModule(weird_names())
+    a, b = torch.rand(3), torch.rand(3)
+    wanted = (a - b, a + b)
+    for named in (
+        {"input.1": a, "class": b},
+        {"input_1": a, "_class": b},
+        {"input_1": a, "class": b},
+    ):
+        assert all(map(torch.equal, module(**named), wanted))
+    assert all(map(torch.equal, module(a, _class=b), wanted))
+    with refused(ValueError, "class", "twice"):
+        module(a, b, _class=b)
+    with refused(ValueError, "input_2", "input.1"):
+        module(input_2=a)
+
+
 @pytest.mark.usefixtures("nothing_exported")
 def test_another_session_is_followed_everywhere() -> None:
     module = OnnxModule(difference_and_total())
