@@ -229,6 +229,7 @@ class InferenceSession(_C.InferenceSessionBase):
         self,
         /,
         *tensors: torch.Tensor | _C.OrtValueBase | onnxruntime.OrtValue,
+        run_options: onnxruntime.RunOptions | None = None,
         **named_tensors: torch.Tensor | _C.OrtValueBase | onnxruntime.OrtValue,
     ) -> Coroutine[Any, Any, tuple[torch.Tensor, ...]]:
         """Start a run, and await its outputs: ``outputs = await session.run_async(x)``.
@@ -241,6 +242,13 @@ class InferenceSession(_C.InferenceSessionBase):
         Cancelling the task that awaits it, as ``asyncio.wait_for`` does, or dropping what this
         returns terminates the run at the model's next node.
 
+        Args:
+            tensors: inputs in order: tensors and OrtValues.
+            named_tensors: inputs by name.
+            run_options: as :meth:`run` takes them, kept until the run ends; but LoRA adapters have
+                no effect. Cancelling sets ``terminate`` on them, which then stays set. A model's
+                input that is called ``run_options`` can be given by position only.
+
         Returns:
             A coroutine for any event loop of asyncio. Awaiting it gives what calling the session
             returns, and raises OrtError where ONNX Runtime failed.
@@ -249,7 +257,7 @@ class InferenceSession(_C.InferenceSessionBase):
             ValueError, TypeError, BufferError: at once, for what calling the session refuses.
             RuntimeError: the interpreter is ending, and runs in flight with it.
         """
-        return _async.outcome(self._start(*tensors, **named_tensors))
+        return _async.outcome(self._start(tensors, named_tensors, run_options))
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that the model takes, in order."""

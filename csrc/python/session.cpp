@@ -161,10 +161,15 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   });
 }
 
-PyObject* start(PyObject* self, PyObject* args, PyObject* kwargs) {
+PyObject* start(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return guarded([&] {
+    TORCH_CHECK_TYPE(count == 3 && PyTuple_Check(args[0]) && PyDict_Check(args[1]),
+                     "run_async takes a tuple of tensors, a dict of tensors and run_options");
     const SessionPtr session = session_of(self);
-    return start_run(*session, feeds_of(*session, args, kwargs)).release().ptr();
+    SharedRunOptions options = shared_run_options(args[2]);
+    return start_run(*session, feeds_of(*session, args[0], args[1]), std::move(options))
+        .release()
+        .ptr();
   });
 }
 
@@ -308,7 +313,7 @@ std::array methods{
     PyMethodDef{"_run_into", c_function(run_into), METH_FASTCALL, nullptr},
     PyMethodDef{"run_with_iobinding", c_function(run_with_iobinding), METH_FASTCALL | METH_KEYWORDS,
                 kRunWithBinding},
-    PyMethodDef{"_start", c_function(start), METH_VARARGS | METH_KEYWORDS, nullptr},
+    PyMethodDef{"_start", c_function(start), METH_FASTCALL, nullptr},
     PyMethodDef{"_input_nodes", input_nodes, METH_NOARGS, nullptr},
     PyMethodDef{"_output_nodes", output_nodes, METH_NOARGS, nullptr},
     PyMethodDef{"_provider_names", provider_names, METH_NOARGS, nullptr},
