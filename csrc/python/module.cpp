@@ -65,7 +65,7 @@ PYBIND11_MODULE(_C, module) {
       PyModule_AddFunctions(module.ptr(), session_functions()) != 0) {
     throw py::error_already_set();
   }
-  find_main_thread();
+  watch_for_interrupts();
   add_pending_run(module);
   install_release_queue();
   install_exporting_hook();
