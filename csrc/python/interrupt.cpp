@@ -64,8 +64,9 @@ void put_handler() {
   sigaction(SIGINT, &ours, nullptr);
 }
 
-// Called without the GIL, or with it.
-void look() noexcept {
+}  // namespace
+
+void watch_for_interrupt() noexcept {
   if (pthread_self() != main_thread) {
     return;
   }
@@ -79,21 +80,21 @@ void look() noexcept {
     return;
   }
   const PyGILState_STATE state = PyGILState_Ensure();
-  try {
+  {
     const py::error_scope pending;
-    put_handler();
-  } catch (const std::exception&) {
-    // Then Ctrl-C is heard when the run is over, as without us.
+    try {
+      put_handler();
+    } catch (const std::exception&) {
+      PyErr_Clear();  // then Ctrl-C is heard when the run is over, as without us
+    }
   }
   PyGILState_Release(state);
 }
 
-}  // namespace
-
 void watch_for_interrupts() {
   const py::object found = py::module_::import("threading").attr("main_thread")();
   main_thread = py::cast<pthread_t>(found.attr("ident"));
-  look_before_runs(&look);
+  look_before_runs(&watch_for_interrupt);
 }
 
 void raise_if_interrupted() {

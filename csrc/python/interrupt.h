@@ -15,6 +15,10 @@ namespace ortdl::python {
 /// thread, with the GIL.
 void watch_for_interrupts();
 
+/// The same for the run that follows. With the GIL it waits for nobody; the run itself would have
+/// to wait for the GIL.
+void watch_for_interrupt() noexcept;
+
 /// To be called with the GIL when a run failed.
 /// \throws pybind11::error_already_set for the KeyboardInterrupt if that is why.
 void raise_if_interrupted();
@@ -23,6 +27,7 @@ void raise_if_interrupted();
 /// \throws pybind11::error_already_set for the KeyboardInterrupt that ended it.
 template <typename Run>
 auto run_interruptibly(Run&& run) {
+  watch_for_interrupt();
   try {
     const pybind11::gil_scoped_release released;
     return run();
