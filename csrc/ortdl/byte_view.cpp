@@ -19,9 +19,7 @@ std::string last_error() { return std::generic_category().message(errno); }
 }  // namespace
 
 WindowedFile::WindowedFile(std::string path)
-    : path_(std::move(path)),
-      descriptor_(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)),
-      size_(0) {
+    : path_(std::move(path)), descriptor_(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   TORCH_CHECK(descriptor_ >= 0, "the model file '", path_, "' cannot be read: ", last_error());
   struct stat found{};
   if (fstat(descriptor_, &found) != 0 || !S_ISREG(found.st_mode)) {

@@ -37,7 +37,7 @@ class WindowedFile {
 
   std::string path_;
   int descriptor_;
-  size_t size_;
+  size_t size_ = 0;
   size_t start_ = 0;
   std::vector<std::byte> window_;
 };
