@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch._library.fake_class_registry import register_fake_class
 
+from ortdl_torch._wording import counted, were_given
+
 Size = int | torch.SymInt
 
 
@@ -108,7 +110,8 @@ def run_fake(graph: Graph, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     expected = f"The model's inputs are: {', '.join(map(str, graph.inputs)) or '(none)'}"
     if len(inputs) != len(graph.inputs):
         raise ValueError(
-            f"the model takes {len(graph.inputs)} inputs, but {len(inputs)} were given. {expected}"
+            f"the model takes {counted(len(graph.inputs), 'input')}, but "
+            f"{were_given(len(inputs))}. {expected}"
         )
     known: dict[str, Size] = {}
     for node, tensor in zip(graph.inputs, inputs, strict=True):
@@ -140,7 +143,7 @@ def _check_input(node: Node, tensor: torch.Tensor, expected: str) -> None:
     # ONNX Runtime reports rank 0 for a scalar and for an open rank alike.
     if node.shape and tensor.dim() != len(node.shape):
         raise ValueError(
-            f"the input {node} must have {len(node.shape)} dimensions, but one of shape "
+            f"the input {node} must have {counted(len(node.shape), 'dimension')}, but one of shape "
             f"{tuple(tensor.shape)} was given. {expected}"
         )
 

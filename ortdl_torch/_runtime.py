@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch  # noqa: F401  (loads the libraries that the extension links to)
 
 from ortdl_torch import _C
@@ -48,8 +49,9 @@ def attach() -> None:
         ) from error
     _C.drop_captured_options()
     native: Any = onnxruntime.capi.onnxruntime_pybind11_state
-    _C.set_stock_classes(onnxruntime.OrtValue, native.OrtValue)
-    _C.set_run_options_class(onnxruntime.RunOptions)
+    made: Any = onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros(1, np.float32))
+    _C.set_stock_classes(onnxruntime.OrtValue, native.OrtValue, made._ortvalue)
+    _C.set_options_classes(onnxruntime.RunOptions, onnxruntime.SessionOptions)
     # The thread that releases Python's memory must not ask for the GIL of an ending interpreter.
     atexit.register(_C.stop_release_queue)
     # Done before the above: what ends now still has to tell Python.

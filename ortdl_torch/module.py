@@ -15,6 +15,7 @@ from torch.compiler import is_dynamo_compiling
 
 from ortdl_torch._outputs import Outputs, maker, outputs_type
 from ortdl_torch._script import as_identifiers, scriptable
+from ortdl_torch._wording import with_article
 from ortdl_torch.session import InferenceSession, Initializers, Model, Providers, is_dense
 
 # Tensors with these have no memory to read: what they stand for is reached through the dispatcher.
@@ -29,7 +30,9 @@ _STAND_INS = (
 class OnnxModule(torch.nn.Module):
     """An ONNX model as a module: in eager code, TorchScript, torch.compile and torch.export.
 
-    ``module(*tensors, **named_tensors)`` runs the model. The result is a tensor if the model has
+    ``module(*tensors, **named_tensors)`` runs the model. A name that cannot be Python's can also be
+    given as exported and scripted programs have it, such as ``input_1`` for ``input.1``, and
+    ``torch.export`` takes it only so. The result is a tensor if the model has
     one output, else a tuple: a named one if the outputs' names can be Python's. In exported and
     traced programs it is a plain tuple, since their files cannot hold the class of a named one.
 
@@ -57,7 +60,8 @@ class OnnxModule(torch.nn.Module):
         provider_options: a dict of options for each of ``providers``.
 
     Attributes:
-        session: the :class:`InferenceSession` that runs the model.
+        session: the :class:`InferenceSession` that runs the model. Another one can be assigned;
+            what was scripted or exported before keeps its own.
 
     Calling it raises what calling the session does: also where PyTorch traces, an input that
     requires grad while grad mode is on is a BufferError. A model with strings, sequences, maps or
@@ -68,6 +72,7 @@ class OnnxModule(torch.nn.Module):
     __jit_ignored_attributes__: ClassVar[list[str]] = [
         "session",
         "_input_names",
+        "_renamed",
         "_output_names",
         "_make",
         "_eager_only",
@@ -96,21 +101,36 @@ class OnnxModule(torch.nn.Module):
             raise ValueError("a session cannot be given other options or providers")
         self._set_session(model)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "session":
+            super().__setattr__(name, value)
+        elif isinstance(value, InferenceSession):
+            self._set_session(value)
+        else:
+            raise TypeError(
+                f"module.session must be an InferenceSession, not {type(value).__name__}"
+            )
+
     def _set_session(self, session: InferenceSession) -> None:
-        self.session = session
+        self.__dict__["session"] = session
         # Tracing and exporting find what the op takes only as an attribute.
         self.script_object = session.script_object
         inputs = session.get_inputs()
         self._input_names = tuple(node.name for node in inputs)
+        made = zip(as_identifiers(self._input_names), self._input_names, strict=True)
+        self._renamed = {identifier: name for identifier, name in made if identifier != name}
         self._output_names = tuple(node.name for node in session.get_outputs())
         result = outputs_type(self._output_names)
         self._make = None if result is None else maker(result)
         self._eager_only = _reason_for_eager(session)
         types = tuple(torch.Tensor if is_dense(node) else Any for node in inputs)
-        self.__class__ = _with_signature(cast(Hashable, type(self)), self._input_names, types)
+        cls = type(self).__dict__.get("_declared", type(self))
+        self.__class__ = _with_signature(cast(Hashable, cls), self._input_names, types)
 
     def forward(self, *tensors: Any, **named: Any) -> Outputs:
         """Run the model on its inputs, by position or by name."""
+        if named and self._renamed:
+            named = {self._renamed.get(name, name): value for name, value in named.items()}
         if not (is_dynamo_compiling() or _len_torch_dispatch_stack() or _get_tracing_state()):
             try:
                 outputs = self.session(*tensors, **named) if named else self.session(*tensors)
@@ -175,14 +195,14 @@ class OnnxModule(torch.nn.Module):
         return scriptable(self.script_object, self._input_names, self._output_names)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made_here = "_declared" in type(self).__dict__
-        cls = type(self).__mro__[1] if made_here else type(self)
+        cls = type(self).__dict__.get("_declared", type(self))
         return _blank, (cls,), self.__getstate__()
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("script_object", "_input_names", "_output_names", "_make", "_eager_only"):
-            del state[name]
+        for name in ("script_object", *self.__jit_ignored_attributes__):
+            if name != "session":
+                del state[name]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -200,9 +220,9 @@ def _reason_for_eager(session: InferenceSession) -> str | None:
         for node in nodes:
             if not is_dense(node):
                 return (
-                    f"the {what} '{node.name}' is a {node.type}, and TorchScript, torch.compile "
-                    "and torch.export have no values but tensors for a model: call the module, or "
-                    "its session, in eager code"
+                    f"the {what} '{node.name}' is {with_article(node.type)}, and TorchScript, "
+                    "torch.compile and torch.export have no values but tensors for a model: call "
+                    "the module, or its session, in eager code"
                 )
     return None
 

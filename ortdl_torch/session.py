@@ -15,6 +15,7 @@ import torch
 from ortdl_torch import _C, _async
 from ortdl_torch._devices import providers_for
 from ortdl_torch._runtime import capture_options
+from ortdl_torch._wording import counted
 from ortdl_torch.binding import Bindable, IOBinding
 
 # The options that a saved session keeps. Those that name files to write are left out, so that
@@ -151,14 +152,10 @@ class InferenceSession(_C.InferenceSessionBase):
             self._set_script_object(model)
             return
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
-        if not isinstance(options, onnxruntime.SessionOptions):
-            raise TypeError(
-                "sess_options must be an onnxruntime.SessionOptions, not "
-                f"{type(sess_options).__name__}"
-            )
+        _C.require_session_options(options)
         if initializers is not None and not isinstance(initializers, Mapping):
             raise TypeError(
-                f"initializers must map names to tensors, not be a {type(initializers).__name__}"
+                f"initializers must map names to tensors, not {type(initializers).__name__}"
             )
         weights = dict(initializers or {})
         pairs = _provider_pairs(providers, provider_options)
@@ -193,7 +190,7 @@ class InferenceSession(_C.InferenceSessionBase):
             TypeError: also for run_options that are none.
         """
         if not isinstance(feeds, Mapping):
-            raise TypeError(f"feeds must map names to tensors, not be a {type(feeds).__name__}")
+            raise TypeError(f"feeds must map names to tensors, not {type(feeds).__name__}")
         return self._run(output_names or None, dict(feeds), run_options)
 
     def run_into(
@@ -232,6 +229,7 @@ class InferenceSession(_C.InferenceSessionBase):
         self,
         /,
         *tensors: torch.Tensor | _C.OrtValueBase | onnxruntime.OrtValue,
+        run_options: onnxruntime.RunOptions | None = None,
         **named_tensors: torch.Tensor | _C.OrtValueBase | onnxruntime.OrtValue,
     ) -> Coroutine[Any, Any, tuple[torch.Tensor, ...]]:
         """Start a run, and await its outputs: ``outputs = await session.run_async(x)``.
@@ -244,6 +242,13 @@ class InferenceSession(_C.InferenceSessionBase):
         Cancelling the task that awaits it, as ``asyncio.wait_for`` does, or dropping what this
         returns terminates the run at the model's next node.
 
+        Args:
+            tensors: inputs in order: tensors and OrtValues.
+            named_tensors: inputs by name.
+            run_options: as :meth:`run` takes them, kept until the run ends; but LoRA adapters have
+                no effect. Cancelling sets ``terminate`` on them, which then stays set. A model's
+                input that is called ``run_options`` can be given by position only.
+
         Returns:
             A coroutine for any event loop of asyncio. Awaiting it gives what calling the session
             returns, and raises OrtError where ONNX Runtime failed.
@@ -252,7 +257,7 @@ class InferenceSession(_C.InferenceSessionBase):
             ValueError, TypeError, BufferError: at once, for what calling the session refuses.
             RuntimeError: the interpreter is ending, and runs in flight with it.
         """
-        return _async.outcome(self._start(*tensors, **named_tensors))
+        return _async.outcome(self._start(tensors, named_tensors, run_options))
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that the model takes, in order."""
@@ -333,7 +338,7 @@ def _group(
     if isinstance(tensors, (list, tuple)):
         return tuple(tensors)
     raise TypeError(
-        f"{what} must be a list or tuple of tensors, or map names to them, not be a "
+        f"{what} must be a list or tuple of tensors, or map names to them, not "
         f"{type(tensors).__name__}"
     )
 
@@ -378,7 +383,8 @@ def _provider_pairs(
     named: list[str | tuple[str, Mapping[str, Any]]] = list(providers or [])
     if provider_options is not None and len(provider_options) != len(named):
         raise ValueError(
-            f"{len(provider_options)} provider_options were given for {len(named)} providers"
+            f"provider_options holds {counted(len(provider_options), 'dict')}, and there are "
+            f"{len(named)} providers: give one for each"
         )
     pairs = []
     for i, provider in enumerate(named):

@@ -1,4 +1,5 @@
 #include <ortdl/binding.h>
+#include <ortdl/shareable.h>
 #include <ortdl/targets.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@ namespace {
 
 ValuePtr share(const Node& node, const char* what, const at::Tensor& tensor) {
   try {
+    require_shareable(tensor);
     return Value::from_tensor(tensor);
   } catch (c10::Error& error) {
     error.add_context(c10::str("The tensor was to be bound to the ", what, " '", node.name, "'."));

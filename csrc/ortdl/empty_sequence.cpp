@@ -1,5 +1,6 @@
 #include <ortdl/empty_sequence.h>
 #include <ortdl/type_string.h>
+#include <ortdl/wording.h>
 
 #include <string>
 
@@ -40,8 +41,8 @@ uint64_t element_number(std::string_view type) {
     return 8;
   }
   const ElementType* element = tensor_element(item);
-  TORCH_CHECK_TYPE(element != nullptr, "an empty value can only be a sequence of tensors, not a ",
-                   type);
+  TORCH_CHECK_TYPE(element != nullptr, "an empty value can only be a sequence of tensors, not ",
+                   with_article(type));
   return static_cast<uint64_t>(element->onnx);
 }
 

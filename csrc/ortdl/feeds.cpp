@@ -2,6 +2,7 @@
 #include <ortdl/memory.h>
 #include <ortdl/shareable.h>
 #include <ortdl/type_string.h>
+#include <ortdl/wording.h>
 
 #include <algorithm>
 
@@ -75,8 +76,8 @@ void Feeds::set(size_t index, ValuePtr value) {
   const std::string_view inner = inner_type(node.type, "optional");
   const bool nothing = !inner.empty() && !value->has_value();
   TORCH_CHECK_TYPE(given == node.type || given == inner || nothing, "the input '", node.name,
-                   "' must be a ", node.type, ", but an OrtValue of ", given, " was given. ",
-                   expected());
+                   "' must be ", with_article(node.type), ", but an OrtValue of ", given,
+                   " was given. ", expected());
   if (value->is_tensor() && note_sizes(index, value->sizes())) {
     slots_[index].handle.reset();
   }
@@ -95,8 +96,8 @@ void Feeds::require_all() const {
   for (size_t i = 0; i < values_.size(); ++i) {
     // An optional input with nothing in it has no OrtValue.
     const bool given = values_[i] != nullptr || slots_[i].value.defined();
-    TORCH_CHECK_VALUE(given, "the model takes ", values_.size(), " inputs, but the input '",
-                      (*inputs_)[i].name, "' was not given. ", expected());
+    TORCH_CHECK_VALUE(given, "the model takes ", counted(values_.size(), "input"),
+                      ", but the input '", (*inputs_)[i].name, "' was not given. ", expected());
   }
 }
 
@@ -162,7 +163,7 @@ void Feeds::check_free(size_t index) const {
 void Feeds::check_dtype(const Node& node, const at::Tensor& tensor) const {
   TORCH_CHECK_TYPE(tensor.defined(), "the input '", node.name, "' is an undefined tensor");
   TORCH_CHECK_TYPE(node.element != nullptr && node.element->scalar != at::ScalarType::Undefined,
-                   "the input '", node.name, "' is a ", node.type,
+                   "the input '", node.name, "' is ", with_article(node.type),
                    ", which no tensor can be: call the session itself, in eager code, with what "
                    "such an input takes (an OrtValue of that type; lists; None). ",
                    expected());
@@ -191,8 +192,9 @@ void Feeds::check_shape(const Node& node, at::IntArrayRef sizes) const {
   if (rank == 0) {
     return;
   }
-  TORCH_CHECK_VALUE(sizes.size() == rank, "the input '", node.name, "' must have ", rank,
-                    " dimensions, but one of shape ", sizes, " was given. ", expected());
+  TORCH_CHECK_VALUE(sizes.size() == rank, "the input '", node.name, "' must have ",
+                    counted(rank, "dimension"), ", but one of shape ", sizes, " was given. ",
+                    expected());
   for (size_t i = 0; i < rank; ++i) {
     TORCH_CHECK_VALUE(node.shape[i] < 0 || node.shape[i] == sizes[i], "the input '", node.name,
                       "' must have size ", node.shape[i], " in dimension ", i,

@@ -18,6 +18,7 @@ std::atomic<OrtRunOptions*> default_options = nullptr;
 std::atomic<OrtRunOptions*> current = nullptr;
 std::atomic<bool> interrupted = false;
 std::atomic<int> interruptions = 0;  // that exist now
+std::atomic<void (*)() noexcept> before_runs = nullptr;
 
 bool is_interruptible() noexcept { return pthread_equal(interruptible, pthread_self()) != 0; }
 
@@ -40,6 +41,8 @@ bool make_interruptible() {
   return true;
 }
 
+void look_before_runs(void (*look)() noexcept) noexcept { before_runs = look; }
+
 bool take_interruption() noexcept { return is_interruptible() && interrupted.exchange(false); }
 
 Interruption::Interruption() noexcept { ++interruptions; }
@@ -54,6 +57,9 @@ void Interruption::end_run() const noexcept {  // NOLINT: an object of it must e
 }
 
 InterruptibleRun::InterruptibleRun(OrtRunOptions* options) noexcept : options_(options) {
+  if (const auto look = before_runs.load(); look != nullptr) {
+    look();
+  }
   if (!is_interruptible()) {
     return;
   }

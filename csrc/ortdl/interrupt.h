@@ -17,6 +17,10 @@ namespace ortdl {
 /// Whether a run of this thread was interrupted since this was last asked.
 [[nodiscard]] bool take_interruption() noexcept;
 
+/// Let `look` be called before each run, on the run's thread, so that it can put back a handler
+/// that somebody took away. It must cost next to nothing.
+void look_before_runs(void (*look)() noexcept) noexcept;
+
 /// Ends a run. Async-signal-safe, on any thread. While it exists, the run that is in progress does
 /// not return.
 class Interruption {

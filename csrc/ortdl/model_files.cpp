@@ -48,6 +48,16 @@ fs::path real(const fs::path& path) {
   return failed ? path.lexically_normal() : found;
 }
 
+// What is there instead of the file.
+std::string instead_of_file(const std::string& path) {
+  std::error_code unknown;
+  const fs::file_status found = fs::status(path, unknown);
+  if (!fs::exists(found)) {
+    return "there is none";
+  }
+  return fs::is_directory(found) ? "a folder is there" : "what is there is no regular file";
+}
+
 bool is_below(const fs::path& path, const fs::path& folder) {
   return std::ranges::mismatch(folder, path).in1 == folder.end();
 }
@@ -87,9 +97,10 @@ at::Tensor read_file(const ModelFile& file) {
 
 void require_unchanged(const ModelFile& file) {
   const std::optional<FileStamp> now = stamp_of(file.path);
-  TORCH_CHECK(now.has_value(), "the session's model file '", file.path,
-              "' is gone, and without it the session cannot be saved: put it back and make the "
-              "session again");
+  TORCH_CHECK(now.has_value(), "the session's model file '", file.path, "' is gone (",
+              instead_of_file(file.path),
+              "), and without it the session cannot be saved: put it back and make the session "
+              "again");
   TORCH_CHECK(now == file.stamp, "the session's model file '", file.path,
               "' has changed since the session began to load it, so it is not what the session "
               "runs, and is not saved: make the session again");
@@ -120,8 +131,9 @@ void require_same(const std::vector<ModelFile>& expected, const std::vector<Mode
     TORCH_CHECK_VALUE(saved != expected.end(), "the saved session is damaged: it says nothing of '",
                       file.path, "', which its model reads");
     TORCH_CHECK(file.stamp.has_value(), "the saved session refers to the file '", file.path,
-                "', and there is none: put it there, or save the session with embed=True, which "
-                "saves the model with it");
+                "', and ", instead_of_file(file.path),
+                ": put the file there, or save the session with embed=True, which saves the model "
+                "with it");
     TORCH_CHECK(file.digest == saved->digest, "the file '", file.path,
                 "' is not the one that the session was saved with: its digest is ", file.digest,
                 " instead of ", saved->digest,

@@ -1,4 +1,3 @@
-#include <ATen/MapAllocator.h>
 #include <c10/util/Exception.h>
 #include <ortdl/model_proto.h>
 #include <ortdl/proto_reader.h>
@@ -6,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <filesystem>
 #include <string_view>
 
 namespace ortdl {
@@ -15,7 +13,7 @@ namespace {
 using detail::ProtoField;
 using detail::ProtoReader;
 using detail::WireType;
-using Bytes = std::span<const std::byte>;
+using Bytes = detail::ByteView;
 
 enum class Message : uint8_t {
   kModel,
@@ -64,10 +62,6 @@ struct Pending {
   bool in_main_graph;
 };
 
-std::string_view text(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 uint64_t to_number(std::string_view key, const std::string& digits) {
   uint64_t number = 0;
   const char* end = digits.data() + digits.size();
@@ -80,14 +74,14 @@ uint64_t to_number(std::string_view key, const std::string& digits) {
 
 // One entry of TensorProto.external_data.
 void read_external_entry(Bytes entry, ExternalData& external) {
-  std::string_view key;
+  std::string key;
   std::string value;
   ProtoReader reader(entry);
   while (const auto field = reader.next()) {
     if (field->type == WireType::kBytes && field->number == 1) {
-      key = text(field->bytes);
+      key = field->bytes.text();
     } else if (field->type == WireType::kBytes && field->number == 2) {
-      value = text(field->bytes);
+      value = field->bytes.text();
     }
   }
   if (key == "location") {
@@ -124,7 +118,7 @@ Initializer read_tensor(Bytes tensor) {
     } else if (field->number == 2 && is_number) {
       result.data_type = static_cast<int64_t>(field->varint);
     } else if (field->number == 8 && is_bytes) {
-      result.name = text(field->bytes);
+      result.name = field->bytes.text();
     } else if (field->number == 13 && is_bytes) {
       read_external_entry(field->bytes, external);
     } else if (field->number == 14 && is_number) {
@@ -138,14 +132,14 @@ Initializer read_tensor(Bytes tensor) {
 }
 
 void add_constants(Bytes node, std::set<std::string>& constants) {
-  std::vector<std::string_view> outputs;
+  std::vector<std::string> outputs;
   bool is_constant = false;
   ProtoReader reader(node);
   while (const auto field = reader.next()) {
     if (field->type == WireType::kBytes && field->number == 2) {
-      outputs.push_back(text(field->bytes));
+      outputs.push_back(field->bytes.text());
     } else if (field->type == WireType::kBytes && field->number == 4) {
-      is_constant = text(field->bytes) == "Constant";
+      is_constant = field->bytes.text() == "Constant";
     }
   }
   if (is_constant) {
@@ -155,14 +149,19 @@ void add_constants(Bytes node, std::set<std::string>& constants) {
 
 }  // namespace
 
-bool is_ort_format(Bytes model) noexcept {
+bool is_ort_format(std::span<const std::byte> model) noexcept {
   constexpr std::string_view identifier = "ORTM";
   constexpr size_t at = 4;
+  const auto is_same = [](std::byte byte, char letter) {
+    return static_cast<char>(byte) == letter;
+  };
   return model.size() >= at + identifier.size() &&
-         text(model.subspan(at, identifier.size())) == identifier;
+         std::ranges::equal(model.subspan(at, identifier.size()), identifier, is_same);
 }
 
-ModelProto read_model_proto(Bytes model) {
+namespace {
+
+ModelProto read(Bytes model) {
   ModelProto result;
   // A list instead of recursion: a hostile model's depth costs no stack.
   std::vector<Pending> pending{{Message::kModel, model, true}};
@@ -203,12 +202,13 @@ ModelProto read_model_proto(Bytes model) {
   return result;
 }
 
+}  // namespace
+
+ModelProto read_model_proto(std::span<const std::byte> model) { return read(model); }
+
 ModelProto read_model_proto(const std::string& path) {
-  std::error_code unreadable;
-  const size_t size = std::filesystem::file_size(path, unreadable);
-  TORCH_CHECK(!unreadable, "the model file '", path, "' cannot be read: ", unreadable.message());
-  const at::MapAllocator file(path, 0, size);
-  return read_model_proto({static_cast<const std::byte*>(file.data()), size});
+  detail::WindowedFile file(path);
+  return read(Bytes(file));
 }
 
 }  // namespace ortdl

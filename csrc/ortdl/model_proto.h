@@ -51,8 +51,8 @@ struct ModelProto {
 /// \throws c10::ValueError if they are no ONNX model.
 [[nodiscard]] ModelProto read_model_proto(std::span<const std::byte> model);
 
-/// Read the ONNX file at `path`, which is mapped into memory; it must not shrink meanwhile.
-/// \throws c10::ValueError if it is no ONNX model, c10::Error if it cannot be read.
+/// Read the ONNX file at `path`, a piece at a time: elements are not read.
+/// \throws c10::ValueError if it is no ONNX model, c10::Error if it cannot be read or shrinks.
 [[nodiscard]] ModelProto read_model_proto(const std::string& path);
 
 }  // namespace ortdl

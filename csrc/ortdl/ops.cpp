@@ -1,5 +1,6 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ortdl/grad.h>
+#include <ortdl/saved_bytes.h>
 #include <ortdl/saved_session.h>
 #include <ortdl/session.h>
 #include <ortdl/tracing.h>
@@ -80,6 +81,45 @@ void run_async(torch::jit::Stack& stack) {
   torch::jit::push(stack, session->run_async(inputs));
 }
 
+c10::FunctionSchema set_state_schema() {
+  return {"__setstate__",
+          "",
+          {c10::Argument("self", c10::getCustomClassType<SessionPtr>()),
+           c10::Argument("state", c10::getTypePtr<SessionState>())},
+          {c10::Argument("", c10::NoneType::get())}};
+}
+
+// A dict gives its values as what they are said to be when they are read.
+void require_text(const StringDict& dict) {
+  for (const auto& entry : dict) {
+    static_cast<void>(entry.key());
+    static_cast<void>(entry.value());
+  }
+}
+
+SessionState parse_state(c10::IValue state) {
+  try {
+    auto parsed = std::move(state).to<SessionState>();
+    const auto& [version, files, properties, entries, providers, initializers] = parsed;
+    require_text(properties);
+    require_text(entries);
+    for (const auto& [name, options] : providers) {
+      require_text(options);
+    }
+    return parsed;
+  } catch (const c10::Error&) {
+    // An archive may say that it holds values of other types than it does.
+    TORCH_CHECK_VALUE(false, detail::kDamaged, "values in it are of other types than are saved");
+  }
+}
+
+void set_state(torch::jit::Stack& stack) {
+  SessionState state = parse_state(torch::jit::pop(stack));
+  const auto self = torch::jit::pop(stack).toObject();
+  self->setSlot(0, c10::IValue::make_capsule(load_session(std::move(state))));
+  torch::jit::push(stack, c10::IValue());
+}
+
 }  // namespace
 
 TORCH_LIBRARY(ortdl, library) {
@@ -105,8 +145,8 @@ TORCH_LIBRARY(ortdl, library) {
       .def("tracing_mode", tracing_mode)
       .def("__len__", holds_no_tensors<Session>)
       .def("__eq__", is_same<Session>)
-      .def_pickle([](const SessionPtr& self) { return save_session(self); },
-                  [](SessionState state) { return load_session(std::move(state)); });
+      .def("__getstate__", [](const SessionPtr& self) { return save_session(self); })
+      ._def_unboxed("__setstate__", set_state, set_state_schema());
 
   library.def(
       "to_ortvalue(Tensor self, bool? copy=False) -> __torch__.torch.classes.ortdl.OrtValue");

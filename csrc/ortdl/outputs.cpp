@@ -1,6 +1,7 @@
 #include <ortdl/outputs.h>
 #include <ortdl/text.h>
 #include <ortdl/type_string.h>
+#include <ortdl/wording.h>
 
 #include <algorithm>
 
@@ -12,7 +13,7 @@ bool is_nested(const Node& node) noexcept {
 }
 
 void require_dense(const Node& node, const std::vector<Node>& outputs) {
-  TORCH_CHECK_TYPE(is_dense(node), "the output '", node.name, "' is a ", node.type,
+  TORCH_CHECK_TYPE(is_dense(node), "the output '", node.name, "' is ", with_article(node.type),
                    ", which PyTorch has no tensor for: ",
                    is_nested(node)
                        ? "call the session itself, in eager code, which gives lists, dicts and None"

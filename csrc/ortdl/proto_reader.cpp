@@ -44,7 +44,7 @@ uint64_t ProtoReader::take_varint() {
   constexpr unsigned bits_of_byte = 7;
   uint64_t value = 0;
   for (unsigned shift = 0; shift < 64; shift += bits_of_byte) {
-    const auto byte = std::to_integer<uint64_t>(take(1).front());
+    const auto byte = std::to_integer<uint64_t>(take(1)[0]);
     value |= (byte & 0x7FU) << shift;
     if (byte < 0x80U) {
       return value;
@@ -53,12 +53,10 @@ uint64_t ProtoReader::take_varint() {
   TORCH_CHECK_VALUE(false, kDamaged, "a number has more than 64 bits");
 }
 
-std::span<const std::byte> ProtoReader::take(uint64_t count) {
+ByteView ProtoReader::take(uint64_t count) {
   TORCH_CHECK_VALUE(count <= rest_.size(), kDamaged, count, " bytes should follow where ",
                     rest_.size(), " are left");
-  const auto taken = rest_.first(static_cast<size_t>(count));
-  rest_ = rest_.subspan(static_cast<size_t>(count));
-  return taken;
+  return rest_.split(static_cast<size_t>(count));
 }
 
 }  // namespace ortdl::detail

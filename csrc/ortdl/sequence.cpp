@@ -1,4 +1,5 @@
 #include <ortdl/sequence.h>
+#include <ortdl/wording.h>
 
 namespace ortdl {
 namespace {
@@ -26,7 +27,7 @@ ValuePtr make_map(const Value& keys, const Value& values) {
 
 std::vector<ValuePtr> parts(const Value& value) {
   TORCH_CHECK_TYPE(value.kind() == ONNX_TYPE_SEQUENCE || value.kind() == ONNX_TYPE_MAP,
-                   "expected a sequence or a map, not a ", value.type_string());
+                   "expected a sequence or a map, not ", with_article(value.type_string()));
   OrtAllocator* allocator = nullptr;
   check_status(api().GetAllocatorWithDefaultOptions(&allocator));
   size_t count = 0;

@@ -5,6 +5,7 @@
 #include <ortdl/interrupt.h>
 #include <ortdl/outputs.h>
 #include <ortdl/session.h>
+#include <ortdl/wording.h>
 
 #include <algorithm>
 #include <numeric>
@@ -180,8 +181,9 @@ void Session::release_resources() {
 }
 
 void Session::complete(Feeds& feeds, at::TensorList inputs) const {
-  TORCH_CHECK_VALUE(inputs.size() == inputs_.size(), "the model takes ", inputs_.size(),
-                    " inputs, but ", inputs.size(), " were given. ", expected_inputs(inputs_));
+  TORCH_CHECK_VALUE(inputs.size() == inputs_.size(), "the model takes ",
+                    counted(inputs_.size(), "input"), ", but ", were_given(inputs.size()), ". ",
+                    expected_inputs(inputs_));
   for (size_t i = 0; i < inputs.size(); ++i) {
     feeds.set(i, inputs[i]);
   }
@@ -194,9 +196,9 @@ std::vector<at::Tensor> Session::run(at::TensorList inputs) const {
 }
 
 void Session::run_into(at::TensorList outputs, at::TensorList inputs) const {
-  TORCH_CHECK_VALUE(outputs.size() == outputs_.size(), "the model has ", outputs_.size(),
-                    " outputs, but ", outputs.size(),
-                    " tensors were given for them. The model's outputs are: ", describe(outputs_));
+  TORCH_CHECK_VALUE(outputs.size() == outputs_.size(), "the model has ",
+                    counted(outputs_.size(), "output"), ", but ", were_given(outputs.size()),
+                    " to write into. The model's outputs are: ", describe(outputs_));
   Targets targets(outputs_);
   for (size_t i = 0; i < outputs.size(); ++i) {
     targets.set(i, outputs[i]);

@@ -40,6 +40,11 @@ bool is_aligned(const at::Tensor& tensor) {
   return (reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) & (tensor.itemsize() - 1)) == 0;
 }
 
+// Whether the elements in memory are not the tensor's values.
+bool is_lazy(const at::Tensor& tensor) {
+  return tensor.is_neg() || tensor.is_conj() || tensor._is_zerotensor();
+}
+
 // The same for any strides: PyTorch lets a storage shrink under a tensor.
 void require_all_bytes(const at::Tensor& tensor) {
   const size_t needed = at::detail::computeStorageNbytes(
@@ -116,7 +121,7 @@ at::Tensor make_shareable(const at::Tensor& tensor, Copy copy) {
   TORCH_CHECK_BUFFER(!needs_grad(tensor), "the tensor requires grad, ", kGradRemedy);
   static_cast<void>(memory_info(tensor.device()));
   require_all_bytes(tensor);
-  const bool lazy = tensor.is_neg() || tensor.is_conj() || tensor._is_zerotensor();
+  const bool lazy = is_lazy(tensor);
   TORCH_CHECK_BUFFER(!lazy || copy != Copy::kNever,
                      "the tensor's elements in memory differ from its values (a pending negation "
                      "or conjugation, or a lazy zero tensor): use tensor.resolve_neg() or "
@@ -134,4 +139,24 @@ at::Tensor make_shareable(const at::Tensor& tensor, Copy copy) {
 }
 
 }  // namespace detail
+
+void require_shareable(const at::Tensor& tensor) {
+  if (detail::is_shareable(tensor)) {
+    return;
+  }
+  const at::Tensor copied = detail::make_shareable(tensor, Copy::kIfNeeded);
+  TORCH_CHECK_BUFFER(!is_lazy(tensor),
+                     "the tensor's elements in memory differ from its values (a "
+                     "pending negation or conjugation, or a lazy zero tensor), "
+                     "and it is used where it is: give tensor.clone() instead");
+  TORCH_CHECK_VALUE(tensor.is_contiguous(), "a tensor of shape ", tensor.sizes(), " and strides ",
+                    tensor.strides(),
+                    " is not contiguous, and it is used where it is: give a "
+                    "contiguous one, as tensor.contiguous() and torch.empty(shape) are, and copy "
+                    "what is written to it with tensor.copy_()");
+  TORCH_CHECK_VALUE(is_aligned(tensor),
+                    "the tensor's memory is not aligned to its element size, and "
+                    "it is used where it is: give tensor.clone() instead");
+}
+
 }  // namespace ortdl

@@ -13,6 +13,10 @@ namespace detail {
 [[nodiscard]] bool is_shareable(const at::Tensor& tensor);
 }  // namespace detail
 
+/// \throws as `shareable` with `Copy::kNever` does, but speaks of no `copy`, for those who never
+/// do.
+void require_shareable(const at::Tensor& tensor);
+
 /// `tensor` itself if its memory can be read as a dense C-contiguous array, else (and always with
 /// `Copy::kAlways`) a copy that can, put into `copied`. The caller's own tensor comes back by
 /// reference because counting one more holder of a tensor that Python knows costs as much as all

@@ -1,6 +1,7 @@
 #include <c10/core/InferenceMode.h>
 #include <ortdl/shareable.h>
 #include <ortdl/targets.h>
+#include <ortdl/wording.h>
 
 #include <algorithm>
 
@@ -35,15 +36,14 @@ void Targets::require_writable(const Node& output, const at::Tensor& tensor) {
   TORCH_CHECK_TYPE(tensor.defined(), "an undefined tensor was given for the output '", output.name,
                    "'");
   TORCH_CHECK_TYPE(output.element != nullptr && output.element->scalar == tensor.scalar_type(),
-                   "the output '", output.name, "' is a ", output.type,
+                   "the output '", output.name, "' is ", with_article(output.type),
                    ", which cannot be written into a tensor of dtype torch.",
                    c10::getDtypeNames(tensor.scalar_type()).first);
   try {
     TORCH_CHECK(!tensor.is_inference() || c10::InferenceMode::is_enabled(),
                 "an inference tensor cannot be written to in place outside of inference mode: use "
                 "tensor.clone(), or run under torch.inference_mode()");
-    at::Tensor copied;
-    static_cast<void>(shareable(tensor, Copy::kNever, copied));
+    require_shareable(tensor);
   } catch (c10::Error& error) {
     error.add_context("The tensor was given for the output '" + output.name + "'.");
     throw;
@@ -61,8 +61,8 @@ void Targets::set(size_t index, ValuePtr value) {
   TORCH_CHECK_VALUE(std::ranges::none_of(indices_, is_same), "the output '", node.name,
                     "' was given twice. ", expected());
   TORCH_CHECK_TYPE(node.element != nullptr && value->is_tensor() && &value->type() == node.element,
-                   "the output '", node.name, "' is a ", node.type, ", but an OrtValue of ",
-                   value->type_string(), " was given. ", expected());
+                   "the output '", node.name, "' is ", with_article(node.type),
+                   ", but an OrtValue of ", value->type_string(), " was given. ", expected());
   TORCH_CHECK_BUFFER(!value->read_only(), "the OrtValue given for the output '", node.name,
                      "' is read-only");
   TORCH_CHECK_VALUE(value->device() == node.device, "the output '", node.name, "' is made on ",

@@ -1,4 +1,5 @@
 #include <ortdl/text.h>
+#include <ortdl/wording.h>
 
 #include <algorithm>
 
@@ -9,7 +10,8 @@ bool is_text(const Value& value) {
 }
 
 Text::Text(const Value& value) {
-  TORCH_CHECK_TYPE(is_text(value), "expected a tensor(string), not a ", value.type_string());
+  TORCH_CHECK_TYPE(is_text(value), "expected a tensor(string), not ",
+                   with_article(value.type_string()));
   sizes_ = value.sizes().vec();
   starts_.resize(static_cast<size_t>(c10::multiply_integers(sizes_)));
   if (starts_.empty()) {

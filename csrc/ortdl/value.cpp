@@ -5,6 +5,7 @@
 #include <ortdl/shareable.h>
 #include <ortdl/type_string.h>
 #include <ortdl/value.h>
+#include <ortdl/wording.h>
 
 #include <cstring>
 
@@ -126,9 +127,9 @@ ValuePtr Value::from_packed(const at::Tensor& bytes, const ElementType& type,
                     "the bytes are not contiguous, and from_packed shares memory: use "
                     "tensor.contiguous()");
   const int64_t count = checked_numel(shape);
-  TORCH_CHECK_VALUE(static_cast<size_t>(bytes.numel()) == type.bytes(count), "a ", type.name,
-                    " value of shape ", shape, " takes ", type.bytes(count), " bytes, but ",
-                    bytes.numel(), " were given");
+  TORCH_CHECK_VALUE(static_cast<size_t>(bytes.numel()) == type.bytes(count),
+                    with_article(type.name), " value of shape ", shape, " takes ",
+                    type.bytes(count), " bytes, but ", bytes.numel(), " were given");
   at::Tensor copied;
   return share(shareable(bytes, Copy::kNever, copied), type, shape);
 }
@@ -141,7 +142,8 @@ at::Tensor Value::to_tensor(Copy copy) const {
   if (element.packed()) [[unlikely]] {
     TORCH_CHECK_TYPE(element.scalar != at::ScalarType::Undefined && !sizes_.empty() &&
                          sizes_.back() % per_scalar == 0,
-                     "PyTorch has no dense tensor of a ", element.name, " value of shape ", shape,
+                     "PyTorch has no dense tensor of ", with_article(element.name),
+                     " value of shape ", shape,
                      ": use OrtValue.packed() for its bytes as a flat uint8 tensor, and "
                      "OrtValue.from_packed(bytes, element_type, shape) for the way back");
     halved = sizes_;
@@ -182,7 +184,7 @@ ValuePtr Value::to(at::Device device) const {
 }
 
 ValuePtr Value::reinterpreted(const ElementType& type) const {
-  TORCH_CHECK_TYPE(type.dlpack.bits == this->type().dlpack.bits, "a ", type_string(),
+  TORCH_CHECK_TYPE(type.dlpack.bits == this->type().dlpack.bits, with_article(type_string()),
                    " cannot be read as ", type.name, ", whose elements have another width");
   const Layout layout{
       .type = &type, .data = data_, .device = device_, .sizes = sizes_, .read_only = read_only_};
@@ -229,7 +231,7 @@ at::Tensor Value::view(at::IntArrayRef sizes, at::ScalarType scalar) const {
 }
 
 void Value::require_tensor() const {
-  TORCH_CHECK_TYPE(is_tensor(), "the OrtValue holds a ", type_string(),
+  TORCH_CHECK_TYPE(is_tensor(), "the OrtValue holds ", with_article(type_string()),
                    ", not a tensor: read it with onnxruntime itself");
 }
 
@@ -245,7 +247,7 @@ bool Value::has_value() const {
 const ElementType& Value::type() const {
   if (type_ == nullptr) [[unlikely]] {
     require_tensor();
-    TORCH_CHECK_TYPE(false, "PyTorch has no counterpart of a ", type_string(),
+    TORCH_CHECK_TYPE(false, "PyTorch has no counterpart of ", with_article(type_string()),
                      ": read the value with onnxruntime itself");
   }
   return *type_;

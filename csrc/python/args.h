@@ -6,6 +6,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 /// \file
@@ -47,18 +48,49 @@ inline int64_t int_arg(PyObject* object, const char* role) {
   return number;
 }
 
+/// The name that the string `object` is, as long as it lives.
+/// \throws c10::TypeError that says `role` for anything else, c10::ValueError for a string that
+///   UTF-8 has not.
+inline std::string_view name_arg(PyObject* object, const char* role) {
+  TORCH_CHECK_TYPE(PyUnicode_Check(object), role, " must be a string, not ",
+                   Py_TYPE(object)->tp_name);
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(object, &size);
+  if (text != nullptr) [[likely]] {
+    return {text, static_cast<size_t>(size)};
+  }
+  if (PyErr_ExceptionMatches(PyExc_UnicodeEncodeError) == 0) {
+    throw python_error();
+  }
+  PyErr_Clear();
+  const auto shown = py::reinterpret_steal<py::object>(PyObject_ASCII(object));
+  TORCH_CHECK_VALUE(false, role, " must be text that UTF-8 has, and ",
+                    shown ? py::cast<std::string>(shown) : "one",
+                    " holds a lone surrogate: no model has such a name");
+}
+
 /// The two integers in the tuple `object`. \throws as `int_arg` does.
 inline std::pair<int64_t, int64_t> pair_arg(PyObject* object, const char* role) {
-  TORCH_CHECK_TYPE(PyTuple_Check(object) && PyTuple_GET_SIZE(object) == 2, role,
-                   " must be a tuple of two integers, not ", Py_TYPE(object)->tp_name);
+  TORCH_CHECK_TYPE(PyTuple_Check(object), role, " must be a tuple of two integers, not ",
+                   Py_TYPE(object)->tp_name);
+  TORCH_CHECK_TYPE(PyTuple_GET_SIZE(object) == 2, role,
+                   " must be a tuple of two integers, not a tuple of ", PyTuple_GET_SIZE(object));
   return {int_arg(PyTuple_GET_ITEM(object, 0), role), int_arg(PyTuple_GET_ITEM(object, 1), role)};
+}
+
+/// Whether `object` is of the pybind11 class of `Class`. pybind11's own check believes what an
+/// object says of its class.
+template <typename Class>
+bool is_of(py::handle object) {
+  auto* type = reinterpret_cast<PyTypeObject*>(py::type::of<Class>().ptr());
+  return PyObject_TypeCheck(object.ptr(), type) != 0;
 }
 
 /// The object of class `Class` that the torch.ScriptObject `object` stands for; null if it is
 /// something else.
 template <typename Class>
 c10::intrusive_ptr<Class> script_object_arg(PyObject* object) {
-  if (!py::isinstance<torch::jit::Object>(object)) {
+  if (!is_of<torch::jit::Object>(object)) {
     return {};
   }
   // `ScriptObject.__new__` alone makes one that stands for nothing.

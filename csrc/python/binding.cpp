@@ -49,12 +49,6 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-std::string_view name_arg(PyObject* object, const char* role) {
-  TORCH_CHECK_TYPE(PyUnicode_Check(object), role, " must be a string, not ",
-                   Py_TYPE(object)->tp_name);
-  return py::cast<std::string_view>(py::handle(object));
-}
-
 PyObject* bind_input(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
     TORCH_CHECK_TYPE(count == 2, "bind_input takes (name, tensor)");
@@ -64,7 +58,8 @@ PyObject* bind_input(PyObject* self, PyObject* const* args, Py_ssize_t count) {
       binding.bind_input(index, THPVariable_Unpack(args[1]));
     } else {
       ValuePtr storage;
-      binding.bind_input(index, unwrap_value(args[1], storage));
+      const Node& node = binding.session()->inputs()[index];
+      binding.bind_input(index, value_for(args[1], storage, "input", node.name));
     }
     Py_RETURN_NONE;
   });
@@ -81,7 +76,8 @@ PyObject* bind_output(PyObject* self, PyObject* const* args, Py_ssize_t count) {
       binding.bind_output(index, THPVariable_Unpack(args[1]));
     } else {
       ValuePtr storage;
-      binding.bind_output(index, unwrap_value(args[1], storage));
+      const Node& node = binding.session()->outputs()[index];
+      binding.bind_output(index, value_for(args[1], storage, "output", node.name));
     }
     Py_RETURN_NONE;
   });

@@ -78,7 +78,10 @@ PyObject* from_ortvalue(PyObject* /*module*/, PyObject* const* args, Py_ssize_t 
 
 // The items of `sequence` through `convert`, as a list: all of them, or none and an exception.
 template <typename Convert>
-PyObject* convert_all(PyObject* sequence, Convert&& convert) {
+PyObject* convert_all(PyObject* sequence, const char* expected, Convert&& convert) {
+  TORCH_CHECK_TYPE(
+      PySequence_Check(sequence) || PyIter_Check(sequence) || Py_TYPE(sequence)->tp_iter != nullptr,
+      expected, ", not ", Py_TYPE(sequence)->tp_name);
   const auto items = py::reinterpret_steal<py::object>(
       PySequence_Fast(sequence, "expected a sequence (list or tuple)"));
   if (!items) {
@@ -98,18 +101,20 @@ PyObject* convert_all(PyObject* sequence, Convert&& convert) {
 
 PyObject* to_ortvalues(PyObject* /*module*/, PyObject* tensors) {
   return guarded([&] {
-    return convert_all(tensors, [](PyObject* item) {
-      return wrap_value(Value::from_tensor(tensor_arg(item, "each item of to_ortvalues")));
-    });
+    return convert_all(
+        tensors, "to_ortvalues takes a list or tuple of tensors", [](PyObject* item) {
+          return wrap_value(Value::from_tensor(tensor_arg(item, "each item of to_ortvalues")));
+        });
   });
 }
 
 PyObject* from_ortvalues(PyObject* /*module*/, PyObject* values) {
   return guarded([&] {
-    return convert_all(values, [](PyObject* item) {
-      ValuePtr storage;
-      return THPVariable_Wrap(unwrap_value(item, storage)->to_tensor());
-    });
+    return convert_all(values, "from_ortvalues takes a list or tuple of OrtValues",
+                       [](PyObject* item) {
+                         ValuePtr storage;
+                         return THPVariable_Wrap(unwrap_value(item, storage)->to_tensor());
+                       });
   });
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <ctime>
+#include <optional>
 
 namespace ortdl::python {
 
@@ -39,33 +40,33 @@ bool python_raises_keyboard_interrupt() {
   return signal.attr("getsignal")(SIGINT).is(signal.attr("default_int_handler"));
 }
 
-void put_handler() {
+// The handler, if it is Python's and may have to be replaced by ours: one that is neither Python's
+// nor ours may call ours, and must not be called by it.
+std::optional<struct sigaction> python_handler() noexcept {
   struct sigaction found{};
   if (sigaction(SIGINT, nullptr, &found) != 0 || (found.sa_flags & SA_SIGINFO) != 0 ||
       found.sa_handler == handle_interrupt || found.sa_handler == SIG_DFL ||
       found.sa_handler == SIG_IGN) {
-    return;
+    return std::nullopt;
   }
-  // One that is neither Python's nor ours may call ours, and must not be called by it.
   const auto before = chained.load();
-  if ((before != nullptr && before != found.sa_handler) || !python_raises_keyboard_interrupt() ||
-      !make_interruptible()) {
+  return before == nullptr || before == found.sa_handler ? std::optional(found) : std::nullopt;
+}
+
+void put_handler() {
+  const auto found = python_handler();
+  if (!found.has_value() || !python_raises_keyboard_interrupt() || !make_interruptible()) {
     return;
   }
-  chained = found.sa_handler;
-  struct sigaction ours = found;
+  chained = found->sa_handler;
+  struct sigaction ours = *found;
   ours.sa_handler = handle_interrupt;
   sigaction(SIGINT, &ours, nullptr);
 }
 
 }  // namespace
 
-void find_main_thread() {
-  const py::object found = py::module_::import("threading").attr("main_thread")();
-  main_thread = py::cast<pthread_t>(found.attr("ident"));
-}
-
-void watch_for_interrupt() {
+void watch_for_interrupt() noexcept {
   if (pthread_self() != main_thread) {
     return;
   }
@@ -75,7 +76,25 @@ void watch_for_interrupt() {
     return;
   }
   looked = now;
-  put_handler();
+  if (!python_handler().has_value() || Py_IsInitialized() == 0) {
+    return;
+  }
+  const PyGILState_STATE state = PyGILState_Ensure();
+  {
+    const py::error_scope pending;
+    try {
+      put_handler();
+    } catch (const std::exception&) {
+      PyErr_Clear();  // then Ctrl-C is heard when the run is over, as without us
+    }
+  }
+  PyGILState_Release(state);
+}
+
+void watch_for_interrupts() {
+  const py::object found = py::module_::import("threading").attr("main_thread")();
+  main_thread = py::cast<pthread_t>(found.attr("ident"));
+  look_before_runs(&watch_for_interrupt);
 }
 
 void raise_if_interrupted() {

@@ -10,12 +10,14 @@
 /// of ours stands before it. Any other handler, SIG_IGN and SIG_DFL are left as they are.
 namespace ortdl::python {
 
-/// Say which thread is Python's main one: the only one that handles signals.
-void find_main_thread();
+/// From now on, before each run of Python's main thread, which alone handles signals, put our
+/// handler there if it has to be and is not. It looks only every few milliseconds. Called on any
+/// thread, with the GIL.
+void watch_for_interrupts();
 
-/// Put our handler there if it has to be and is not. To be called with the GIL before each run; it
-/// looks only every few milliseconds, and only on the main thread.
-void watch_for_interrupt();
+/// The same for the run that follows. With the GIL it waits for nobody; the run itself would have
+/// to wait for the GIL.
+void watch_for_interrupt() noexcept;
 
 /// To be called with the GIL when a run failed.
 /// \throws pybind11::error_already_set for the KeyboardInterrupt if that is why.

@@ -65,7 +65,7 @@ PYBIND11_MODULE(_C, module) {
       PyModule_AddFunctions(module.ptr(), session_functions()) != 0) {
     throw py::error_already_set();
   }
-  find_main_thread();
+  watch_for_interrupts();
   add_pending_run(module);
   install_release_queue();
   install_exporting_hook();
@@ -76,11 +76,15 @@ PYBIND11_MODULE(_C, module) {
     return py::reinterpret_steal<py::object>(
         wrap_value(unwrap_value(object.ptr(), storage)->reinterpreted(type)));
   });
-  module.def("set_stock_classes", [](const py::object& wrapper, const py::object& native) {
-    set_stock_classes(wrapper.ptr(), native.ptr());
+  module.def("set_stock_classes",
+             [](const py::object& wrapper, const py::object& native, const py::object& made) {
+               set_stock_classes(wrapper.ptr(), native.ptr(), made.ptr());
+             });
+  module.def("set_options_classes", [](const py::object& run, const py::object& session) {
+    set_options_classes(run.ptr(), session.ptr());
   });
-  module.def("set_run_options_class",
-             [](const py::object& cls) { set_run_options_class(cls.ptr()); });
+  module.def("require_session_options",
+             [](const py::object& object) { require_session_options(object.ptr()); });
   module.def("update", [](const py::object& target, const py::object& source) {
     ortdl::ValuePtr target_storage;
     const ortdl::ValuePtr value = unwrap_value(target.ptr(), target_storage);

@@ -1,6 +1,7 @@
 #include <ortdl/empty_sequence.h>
 #include <ortdl/sequence.h>
 #include <ortdl/type_string.h>
+#include <ortdl/wording.h>
 #include <python/args.h>
 #include <python/convert.h>
 #include <python/map.h>
@@ -16,7 +17,8 @@ namespace {
 ValuePtr item_of(py::handle object, std::string_view type) {
   ValuePtr item = nested_arg(object, type);
   const std::string given = item->type_string();
-  TORCH_CHECK_TYPE(given == type, "expected a ", type, ", but one of the list is a ", given);
+  TORCH_CHECK_TYPE(given == type, "expected ", with_article(type), ", but one of the list is ",
+                   with_article(given));
   TORCH_CHECK_VALUE(!item->is_tensor() || item->device().is_cpu(),
                     "tensors in a list must be on the CPU, but one is on ", item->device(),
                     ": move it with tensor.cpu()");
@@ -25,8 +27,8 @@ ValuePtr item_of(py::handle object, std::string_view type) {
 
 ValuePtr sequence_of(py::handle object, std::string_view type) {
   TORCH_CHECK_TYPE(PyList_Check(object.ptr()) || PyTuple_Check(object.ptr()),
-                   "expected a list or tuple, each of it a ", inner_type(type, "seq"), ", not ",
-                   Py_TYPE(object.ptr())->tp_name);
+                   "expected a list or tuple, each of it ", with_article(inner_type(type, "seq")),
+                   ", not ", Py_TYPE(object.ptr())->tp_name);
   // Other threads may change the list while a tensor is copied.
   const auto items = py::reinterpret_steal<py::object>(
       PyList_Check(object.ptr()) ? PyList_AsTuple(object.ptr()) : object.inc_ref().ptr());
@@ -47,12 +49,13 @@ ValuePtr sequence_of(py::handle object, std::string_view type) {
 }
 
 ValuePtr tensor_of(py::handle object, std::string_view type) {
-  TORCH_CHECK_TYPE(is_tensor(object.ptr()), "expected a torch.Tensor or an OrtValue, a ", type,
-                   ", not ", Py_TYPE(object.ptr())->tp_name,
+  TORCH_CHECK_TYPE(is_tensor(object.ptr()), "expected a torch.Tensor or an OrtValue, ",
+                   with_article(type), ", not ", Py_TYPE(object.ptr())->tp_name,
                    is_array(object) ? ": use torch.from_numpy(array)" : "");
   ValuePtr value = value_of_tensor(THPVariable_Unpack(object.ptr()), Copy::kIfNeeded);
-  TORCH_CHECK_TYPE(value->type_string() == type, "expected a tensor of a ", type, ", but one of a ",
-                   value->type_string(), " was given: convert it with tensor.to(dtype)");
+  TORCH_CHECK_TYPE(value->type_string() == type, "expected a tensor of ", with_article(type),
+                   ", but one of ", with_article(value->type_string()),
+                   " was given: convert it with tensor.to(dtype)");
   return value;
 }
 

@@ -1,4 +1,5 @@
 #include <ortdl/text.h>
+#include <ortdl/wording.h>
 #include <python/interrupt.h>
 #include <python/nested.h>
 #include <python/nested_run.h>
@@ -11,8 +12,8 @@ ValuePtr value_of(const Session& session, const Node& node, py::handle object) {
   try {
     return nested_arg(object, node.type);
   } catch (c10::Error& error) {
-    error.add_context("It was given for the input '" + node.name + "', a " + node.type + ". " +
-                      expected_inputs(session.inputs()));
+    error.add_context("It was given for the input '" + node.name + "', " + with_article(node.type) +
+                      ". " + expected_inputs(session.inputs()));
     throw;
   }
 }

@@ -4,6 +4,7 @@
 #include <python/guarded.h>
 #include <python/ortvalue.h>
 #include <python/stock.h>
+#include <python/text_arg.h>
 #include <structmember.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
@@ -215,6 +216,18 @@ const ValuePtr& unwrap_value(PyObject* object, ValuePtr& storage) {
                    "onnxruntime.OrtValue, not ",
                    Py_TYPE(object)->tp_name);
   return storage;
+}
+
+const ValuePtr& value_for(PyObject* object, ValuePtr& storage, const char* what,
+                          const std::string& name) {
+  try {
+    return unwrap_value(object, storage);
+  } catch (c10::Error& error) {
+    error.add_context(c10::str("The ", what, " '", name,
+                               "' must be given as a torch.Tensor or an OrtValue",
+                               is_array(object) ? ": use torch.from_numpy(array)." : "."));
+    throw;
+  }
 }
 
 ValuePtr value_or_null(PyObject* object) {

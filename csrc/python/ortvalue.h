@@ -22,6 +22,11 @@ void set_value_class(PyObject* cls);
 /// \throws c10::TypeError for anything else.
 [[nodiscard]] const ValuePtr& unwrap_value(PyObject* object, ValuePtr& storage);
 
+/// The same for what was given for the model's `what` ("input" or "output") `name`, which the error
+/// speaks of.
+[[nodiscard]] const ValuePtr& value_for(PyObject* object, ValuePtr& storage, const char* what,
+                                        const std::string& name);
+
 /// As `unwrap_value`, but null for anything else.
 /// \throws c10::TypeError for an `onnxruntime.OrtValue` that is no tensor of a supported type.
 [[nodiscard]] ValuePtr value_or_null(PyObject* object);

@@ -1,6 +1,8 @@
+#include <python/args.h>
 #include <python/guarded.h>
 #include <python/pending_run.h>
 #include <python/release_queue.h>
+#include <python/run_options.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 namespace ortdl::python {
@@ -15,6 +17,8 @@ void call_and_drop(void* callable) {
   }
 }
 
+void drop_reference(void* object) { Py_DECREF(static_cast<PyObject*>(object)); }
+
 // What Python holds of a run in flight.
 class PendingRun {
  public:
@@ -27,7 +31,12 @@ class PendingRun {
   // Nobody can ask for the result any more.
   ~PendingRun() { terminate(); }
 
-  void terminate() const noexcept { ortdl::terminate(options_); }
+  // Once it has ended, options of the caller's are left as they are.
+  void terminate() const noexcept {
+    if (!future_->completed()) {
+      ortdl::terminate(options_);
+    }
+  }
 
   // PyTorch's thread that completes the future does not wait for the GIL.
   void call_when_ended(py::object function) const {
@@ -58,9 +67,9 @@ class PendingRun {
 
 const PendingRun& pending_run(py::handle object) {
   // `PendingRun.__new__` alone makes one that is none.
-  if (!py::isinstance<PendingRun>(object) || !reinterpret_cast<py::detail::instance*>(object.ptr())
-                                                  ->get_value_and_holder()
-                                                  .holder_constructed()) {
+  if (!is_of<PendingRun>(object) || !reinterpret_cast<py::detail::instance*>(object.ptr())
+                                         ->get_value_and_holder()
+                                         .holder_constructed()) {
     throw py::type_error("expected a PendingRun that a session started");
   }
   return py::cast<const PendingRun&>(object);
@@ -88,9 +97,18 @@ void add_pending_run(py::module& module) {
   module.def("end_runs_in_flight", &end_runs_in_flight, py::call_guard<py::gil_scoped_release>());
 }
 
-py::object start_run(const Session& session, Feeds feeds) {
+SharedRunOptions shared_run_options(PyObject* object) {
+  OrtRunOptions* const options = run_options_arg(object);
+  if (options == nullptr) {
+    return make_run_options();
+  }
+  Py_INCREF(object);
+  return {options,
+          [object](OrtRunOptions* /*its own*/) { release_with_gil({&drop_reference, object}); }};
+}
+
+py::object start_run(const Session& session, Feeds feeds, SharedRunOptions options) {
   feeds.require_all();
-  SharedRunOptions options = make_run_options();
   FuturePtr future;
   {
     const py::gil_scoped_release released;  // where all its threads are busy, ONNX Runtime may wait

@@ -1,38 +1,23 @@
+#include <python/instance.h>
 #include <python/run_options.h>
-#include <torch/csrc/utils/pybind.h>
 
 #include <string_view>
-
-// onnxruntime's RunOptions is a class of another module made with pybind11, of a release that may
-// share nothing with PyTorch's. But all of them have one layout of their objects, and whether this
-// is it can be tried.
 
 namespace ortdl::python {
 namespace {
 
-using Instance = py::detail::instance;
+constexpr const char* kUnusable =
+    " was never initialised, was made as an object of another class, or its class has another "
+    "class of C++ beside it as a base";
 
-PyTypeObject* run_options_class = nullptr;
-
-// The C++ object that `object` of a pybind11 class owns; null if it was never made, or is one part
-// of a class with several bases.
-void* owned_by(PyObject* object) {
-  const auto* instance = reinterpret_cast<const Instance*>(object);
-  const bool made =
-      instance->owned && instance->simple_layout && instance->simple_holder_constructed;
-  return made ? instance->simple_value_holder[0] : nullptr;
-}
+OwnedClass run_options_class;
+OwnedClass session_options_class;
 
 // Whether ONNX Runtime finds in the C++ object what Python wrote into `options`.
-bool is_as_expected(const py::object& options) {
+bool is_as_expected(const OwnedClass& cls, const py::object& options) {
   static constexpr std::string_view kTag = "ortdl: is this the object?";
-  if (Py_TYPE(options.ptr())->tp_basicsize != sizeof(Instance)) {
-    return false;
-  }
-  void* found = owned_by(options.ptr());
-  // A second pointer to the object is in its holder, a std::unique_ptr.
-  if (found == nullptr ||
-      found != reinterpret_cast<const Instance*>(options.ptr())->simple_value_holder[1]) {
+  void* const found = cls.owned_by(options.ptr());
+  if (found == nullptr) {
     return false;
   }
   options.attr("logid") = kTag;
@@ -41,13 +26,21 @@ bool is_as_expected(const py::object& options) {
   return tag == kTag;
 }
 
+// The class `cls`, which is kept for ever, as that of `made`.
+OwnedClass class_of(const py::object& made, PyObject* cls) {
+  Py_INCREF(cls);
+  return {cls, made.ptr()};
+}
+
 }  // namespace
 
-void set_run_options_class(PyObject* cls) {
-  TORCH_CHECK_TYPE(PyType_Check(cls), "expected the class onnxruntime.RunOptions");
-  if (is_as_expected(py::handle(cls)())) {
-    Py_INCREF(cls);
-    run_options_class = reinterpret_cast<PyTypeObject*>(cls);
+void set_options_classes(PyObject* run_options, PyObject* session_options) {
+  TORCH_CHECK_TYPE(PyType_Check(run_options) && PyType_Check(session_options),
+                   "expected the classes onnxruntime.RunOptions and onnxruntime.SessionOptions");
+  session_options_class = class_of(py::handle(session_options)(), session_options);
+  const py::object made = py::handle(run_options)();
+  if (const OwnedClass cls = class_of(made, run_options); is_as_expected(cls, made)) {
+    run_options_class = cls;
   }
 }
 
@@ -55,17 +48,25 @@ OrtRunOptions* run_options_arg(PyObject* object) {
   if (Py_IsNone(object) != 0) {
     return nullptr;
   }
-  TORCH_CHECK_TYPE(run_options_class != nullptr,
+  TORCH_CHECK_TYPE(run_options_class.is_known(),
                    "run_options must be None: the RunOptions of the installed onnxruntime are laid "
                    "out in a way that this release of ortdl_torch does not know");
-  TORCH_CHECK_TYPE(PyObject_TypeCheck(object, run_options_class),
+  TORCH_CHECK_TYPE(run_options_class.is_class_of(object),
                    "run_options must be None or an onnxruntime.RunOptions, not ",
                    Py_TYPE(object)->tp_name);
-  void* options = owned_by(object);
-  TORCH_CHECK_TYPE(options != nullptr,
-                   "the onnxruntime.RunOptions was never initialised, or its class has another "
-                   "class of C++ beside it as a base");
+  void* options = run_options_class.owned_by(object);
+  TORCH_CHECK_TYPE(options != nullptr, "the onnxruntime.RunOptions", kUnusable,
+                   ": make one with onnxruntime.RunOptions()");
   return static_cast<OrtRunOptions*>(options);
+}
+
+void require_session_options(PyObject* object) {
+  TORCH_CHECK_TYPE(session_options_class.is_class_of(object),
+                   "sess_options must be an onnxruntime.SessionOptions, not ",
+                   Py_TYPE(object)->tp_name);
+  TORCH_CHECK_TYPE(
+      !session_options_class.is_known() || session_options_class.owned_by(object) != nullptr,
+      "the onnxruntime.SessionOptions", kUnusable, ": make one with onnxruntime.SessionOptions()");
 }
 
 }  // namespace ortdl::python

@@ -1,4 +1,5 @@
 #include <ortdl/shareable.h>
+#include <ortdl/wording.h>
 #include <python/args.h>
 #include <python/binding.h>
 #include <python/guarded.h>
@@ -104,8 +105,9 @@ void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* obj
 
 void set_positional(Feeds& feeds, const Session& session, PyObject* args) {
   const auto count = static_cast<size_t>(PyTuple_GET_SIZE(args));
-  TORCH_CHECK_VALUE(count <= session.inputs().size(), "the model takes ", session.inputs().size(),
-                    " inputs, but ", count, " were given. ", expected_inputs(session.inputs()));
+  TORCH_CHECK_VALUE(count <= session.inputs().size(), "the model takes ",
+                    counted(session.inputs().size(), "input"), ", but ", were_given(count), ". ",
+                    expected_inputs(session.inputs()));
   for (size_t i = 0; i < count; ++i) {
     set_input(feeds, session, i, PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i)));
   }
@@ -120,7 +122,7 @@ void set_named(Feeds& feeds, const Session& session, PyObject* mapping) {
     PyObject* key = PyTuple_GET_ITEM(item.ptr(), 0);
     TORCH_CHECK_TYPE(PyUnicode_Check(key), "an input's name must be a string, not ",
                      Py_TYPE(key)->tp_name, ". ", expected_inputs(session.inputs()));
-    const size_t index = session.input_index(py::cast<std::string_view>(py::handle(key)));
+    const size_t index = session.input_index(name_arg(key, "an input's name"));
     set_input(feeds, session, index, PyTuple_GET_ITEM(item.ptr(), 1));
   }
 }
@@ -159,12 +161,15 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   });
 }
 
-PyObject* start(PyObject* self, PyObject* args, PyObject* kwargs) {
+PyObject* start(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return guarded([&] {
+    TORCH_CHECK_TYPE(count == 3 && PyTuple_Check(args[0]) && PyDict_Check(args[1]),
+                     "run_async takes a tuple of tensors, a dict of tensors and run_options");
     const SessionPtr session = session_of(self);
+    SharedRunOptions options = shared_run_options(args[2]);
     Feeds feeds = session->feeds();
-    set_arguments(feeds, *session, args, kwargs);
-    return start_run(*session, std::move(feeds)).release().ptr();
+    set_arguments(feeds, *session, args[0], args[1]);
+    return start_run(*session, std::move(feeds), std::move(options)).release().ptr();
   });
 }
 
@@ -176,7 +181,7 @@ std::vector<size_t> output_indices(const Session& session, py::handle names) {
   for (const py::handle name : names) {
     TORCH_CHECK_TYPE(PyUnicode_Check(name.ptr()), "output_names must hold strings, not ",
                      Py_TYPE(name.ptr())->tp_name);
-    indices.push_back(session.output_index(py::cast<std::string>(name)));
+    indices.push_back(session.output_index(name_arg(name.ptr(), "an output's name")));
   }
   return indices;
 }
@@ -202,31 +207,31 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   });
 }
 
-void set_target(Targets& targets, size_t index, PyObject* object) {
+void set_target(Targets& targets, const Session& session, size_t index, PyObject* object) {
   if (is_tensor(object)) {
     targets.set(index, THPVariable_Unpack(object));
     return;
   }
   ValuePtr storage;
-  targets.set(index, unwrap_value(object, storage));
+  targets.set(index, value_for(object, storage, "output", session.outputs()[index].name));
 }
 
 Targets targets_arg(const Session& session, PyObject* object) {
   Targets targets(session.outputs());
   if (PyDict_Check(object)) {
     for (const auto& [key, target] : py::reinterpret_borrow<py::dict>(object)) {
-      TORCH_CHECK_TYPE(PyUnicode_Check(key.ptr()), "an output's name must be a string, not ",
-                       Py_TYPE(key.ptr())->tp_name);
-      set_target(targets, session.output_index(py::cast<std::string_view>(key)), target.ptr());
+      const size_t index = session.output_index(name_arg(key.ptr(), "an output's name"));
+      set_target(targets, session, index, target.ptr());
     }
     return targets;
   }
   const auto count = static_cast<size_t>(PyTuple_GET_SIZE(object));
-  TORCH_CHECK_VALUE(count == session.outputs().size(), "the model has ", session.outputs().size(),
-                    " outputs, but ", count, " tensors were given for them: give all, or a dict. ",
+  TORCH_CHECK_VALUE(count == session.outputs().size(), "the model has ",
+                    counted(session.outputs().size(), "output"), ", but ", were_given(count),
+                    " to write into: give all, or a dict. ",
                     "The model's outputs are: ", describe(session.outputs()));
   for (size_t i = 0; i < count; ++i) {
-    set_target(targets, i, PyTuple_GET_ITEM(object, static_cast<Py_ssize_t>(i)));
+    set_target(targets, session, i, PyTuple_GET_ITEM(object, static_cast<Py_ssize_t>(i)));
   }
   return targets;
 }
@@ -309,7 +314,7 @@ std::array methods{
     PyMethodDef{"_run_into", c_function(run_into), METH_FASTCALL, nullptr},
     PyMethodDef{"run_with_iobinding", c_function(run_with_iobinding), METH_FASTCALL | METH_KEYWORDS,
                 kRunWithBinding},
-    PyMethodDef{"_start", c_function(start), METH_VARARGS | METH_KEYWORDS, nullptr},
+    PyMethodDef{"_start", c_function(start), METH_FASTCALL, nullptr},
     PyMethodDef{"_input_nodes", input_nodes, METH_NOARGS, nullptr},
     PyMethodDef{"_output_nodes", output_nodes, METH_NOARGS, nullptr},
     PyMethodDef{"_provider_names", provider_names, METH_NOARGS, nullptr},

@@ -56,9 +56,7 @@ ValuePtr initializer_value(PyObject* object) {
 std::vector<NamedValue> named_values(const py::dict& initializers) {
   std::vector<NamedValue> values;
   for (const auto& [key, object] : initializers) {
-    TORCH_CHECK_TYPE(PyUnicode_Check(key.ptr()), "an initializer's name must be a string, not ",
-                     Py_TYPE(key.ptr())->tp_name);
-    auto name = py::cast<std::string>(key);
+    const std::string name(name_arg(key.ptr(), "an initializer's name"));
     try {
       values.push_back({name, initializer_value(object.ptr())});
     } catch (c10::Error& error) {

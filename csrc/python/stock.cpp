@@ -1,4 +1,7 @@
+#include <dlfcn.h>
+#include <ortdl/wording.h>
 #include <python/args.h>
+#include <python/instance.h>
 #include <python/release_queue.h>
 #include <python/stock.h>
 #include <torch/csrc/utils/pybind.h>
@@ -14,6 +17,28 @@ namespace {
 // onnxruntime's Python class of values, and the class of C++ that it wraps.
 PyObject* stock_class = nullptr;
 PyObject* native_class = nullptr;
+// How ONNX Runtime's values say that they are tensors; null where that is not known.
+const void* tensor_kind = nullptr;
+
+// The third word of ONNX Runtime's values points to what they are, an object in its library.
+const void* kind_of(PyObject* native) {
+  const auto* words = static_cast<const void* const*>(held_by(native));
+  return words == nullptr ? nullptr : words[2];
+}
+
+const void* library_of(const void* object) {
+  Dl_info found{};
+  return dladdr(object, &found) != 0 ? found.dli_fbase : nullptr;
+}
+
+// Whether `native`, of the class of values, holds one. It may have been made as something else:
+// Python lets its `__class__` be set. Those in a list of outputs own nothing, so that it cannot be
+// told by the memory that they own.
+bool holds_value(PyObject* native) {
+  const void* kind = kind_of(native);
+  return kind != nullptr && (tensor_kind == nullptr || kind == tensor_kind ||
+                             library_of(kind) == library_of(tensor_kind));
+}
 
 // A reference that may be dropped on any thread.
 class SharedReference {
@@ -54,13 +79,16 @@ at::Device device_of_stock(const py::object& stock) {
 
 }  // namespace
 
-void set_stock_classes(PyObject* wrapper, PyObject* native) {
+void set_stock_classes(PyObject* wrapper, PyObject* native, PyObject* made) {
   TORCH_CHECK_TYPE(PyType_Check(wrapper) && PyType_Check(native),
                    "expected the class onnxruntime.OrtValue and the one that it wraps");
   Py_INCREF(wrapper);
   Py_INCREF(native);
   stock_class = wrapper;
   native_class = native;
+  if (OwnedClass(native, made).is_known() && library_of(kind_of(made)) != nullptr) {
+    tensor_kind = kind_of(made);
+  }
 }
 
 ValuePtr value_of_stock(PyObject* object) {
@@ -72,13 +100,14 @@ ValuePtr value_of_stock(PyObject* object) {
   // The wrapper can be changed and subclassed, so what it holds now is asked, and kept.
   const py::handle wrapper(object);
   const py::object stock = py::getattr(wrapper, "_ortvalue", py::none());
-  TORCH_CHECK_TYPE(reinterpret_cast<PyObject*>(Py_TYPE(stock.ptr())) == native_class,
-                   "the onnxruntime.OrtValue holds no value of onnxruntime");
+  TORCH_CHECK_TYPE(
+      reinterpret_cast<PyObject*>(Py_TYPE(stock.ptr())) == native_class && holds_value(stock.ptr()),
+      "the onnxruntime.OrtValue holds no value of onnxruntime");
   const py::object holders = py::make_tuple(stock, py::getattr(wrapper, "_numpy_obj", py::none()),
                                             py::getattr(wrapper, "_session", py::none()));
   const auto text = py::cast<std::string>(stock.attr("data_type")());
-  TORCH_CHECK_TYPE(py::cast<bool>(stock.attr("is_tensor")()), "the onnxruntime.OrtValue holds a ",
-                   text, ", not a tensor: read it with onnxruntime itself");
+  TORCH_CHECK_TYPE(py::cast<bool>(stock.attr("is_tensor")()), "the onnxruntime.OrtValue holds ",
+                   with_article(text), ", not a tensor: read it with onnxruntime itself");
   TORCH_CHECK_TYPE(!text.starts_with("tensor(string)"), "PyTorch has no counterpart of a ", text,
                    ": read the value with onnxruntime itself");
   const at::Device device = device_of_stock(stock);

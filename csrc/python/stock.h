@@ -8,8 +8,9 @@
 namespace ortdl::python {
 
 /// Tell this module what an `onnxruntime.OrtValue` is, and the class of the object that it wraps.
+/// \param made A native object over a tensor.
 /// \throws c10::TypeError unless they are classes.
-void set_stock_classes(PyObject* wrapper, PyObject* native);
+void set_stock_classes(PyObject* wrapper, PyObject* native, PyObject* made);
 
 /// A value over the memory of the `onnxruntime.OrtValue` `object`, which it keeps alive together
 /// with the array that onnxruntime's own object keeps; null if `object` is something else.

@@ -56,6 +56,17 @@ TEST_F(InterruptTest, TheCallersOptionsServeFurtherRuns) {
   EXPECT_EQ(session->run(feeds, session->all_outputs(), created).size(), 1U);
 }
 
+TEST_F(InterruptTest, IsLookedAtBeforeEachRun) {
+  static int looks = 0;
+  look_before_runs([]() noexcept { ++looks; });
+  EXPECT_TRUE(runs());
+  EXPECT_TRUE(runs());
+  EXPECT_EQ(looks, 2);
+  look_before_runs(nullptr);
+  EXPECT_TRUE(runs());
+  EXPECT_EQ(looks, 2);
+}
+
 TEST_F(InterruptTest, OtherThreadsAreUnaffected) {
   std::thread([] {
     EXPECT_FALSE(make_interruptible());

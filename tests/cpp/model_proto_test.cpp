@@ -215,6 +215,50 @@ TEST_F(ModelProtoTest, ReadsAFile) {
   EXPECT_THROW(static_cast<void>(read_model_proto(path.string())), c10::Error);
 }
 
+// Bytes beyond the end of a file that shrank would be a SIGBUS in a mapping of it.
+TEST_F(ModelProtoTest, AFileThatShrinksIsAnError) {
+  const std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / "model_proto_test_shrinks.onnx";
+  constexpr size_t size = 300'000;
+  std::ofstream(path, std::ios::binary) << std::string(size, 'x');
+  detail::WindowedFile file(path.string());
+  EXPECT_EQ(file.at(size - 1), std::byte{'x'});
+  std::filesystem::resize_file(path, 70'000);
+  for (int i = 0; i < 2; ++i) {
+    expect_error<c10::Error>([&] { return file.at(100'000); },
+                             {path.string(), "had 300000 bytes", "cut to 70000"});
+    expect_error<c10::Error>([&] { return detail::ByteView(file).text(); }, {"cut to 70000"});
+  }
+  EXPECT_EQ(file.at(60'000), std::byte{'x'});
+  std::filesystem::remove(path);
+}
+
+TEST_F(ModelProtoTest, ReadsTheSameFromAFileInPieces) {
+  const std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / "model_proto_test_pieces.onnx";
+  // Fields on both sides of the windows' edges, and elements that are passed over.
+  std::string graph;
+  for (int i = 0; i < 40; ++i) {
+    graph += text(5, external("w" + std::to_string(i), "w.bin") + text(9, std::string(9973, 'e')));
+  }
+  std::ofstream(path, std::ios::binary) << model_of(graph);
+  const ModelProto from_file = read_model_proto(path.string());
+  const ModelProto from_memory = read(model_of(graph));
+  ASSERT_EQ(from_file.initializers.size(), 40);
+  for (size_t i = 0; i < from_file.initializers.size(); ++i) {
+    EXPECT_EQ(from_file.initializers[i].name, "w" + std::to_string(i));
+    EXPECT_EQ(from_file.initializers[i].dims, from_memory.initializers[i].dims);
+    EXPECT_EQ(from_file.initializers[i].external, from_memory.initializers[i].external);
+  }
+  EXPECT_EQ(from_file.external_locations, from_memory.external_locations);
+  std::filesystem::remove(path);
+}
+
+TEST_F(ModelProtoTest, WhatIsNoFileIsRefused) {
+  expect_error<c10::Error>([] { return read_model_proto(::testing::TempDir()); },
+                           {"no regular file"});
+}
+
 TEST_F(ModelProtoTest, KnowsOnnxRuntimesOwnFormat) {
   EXPECT_TRUE(is_ort_format(bytes_of("....ORTM....")));
   EXPECT_FALSE(is_ort_format(bytes_of("....ORT")));

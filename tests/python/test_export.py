@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from models import difference_and_total, positive, reshaped, subtract, unary
+from models import difference_and_total, info, model, positive, reshaped, subtract, unary
+from onnx import helper
 from stock import same_as_stock
 from support import in_new_process
 from torch.export import Dim
@@ -86,6 +87,45 @@ def test_inputs_by_name(strict: bool) -> None:
     )
     got = program.module()(left=left[:3], right=right[:3])
     assert same_as_stock(got, subtract(["n", 3]), left[:3], right[:3])
+
+
+def weird_names() -> bytes:
+    """difference = input.1 - class, whose names are none of Python's."""
+    return model(
+        [helper.make_node("Sub", ["input.1", "class"], ["difference"])],
+        [info("input.1", ["n"]), info("class", ["n"])],
+        [info("difference", ["n"])],
+    )
+
+
+class ByName(torch.nn.Module):
+    """Calls a module of `weird_names` by the model's names."""
+
+    def __init__(self, inner: OnnxModule) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return self.inner(**{"class": b, "input.1": a})
+
+
+@strictness
+def test_inputs_by_names_that_had_to_be_changed(strict: bool, tmp_path: Path) -> None:
+    module = OnnxModule(weird_names())
+    a, b = torch.rand(4), torch.rand(4)
+    n = Dim("n")
+    shapes = {"input_1": {0: n}, "_class": {0: n}}
+    named = {"input_1": a, "_class": b}
+    program = torch.export.export(module, (), named, dynamic_shapes=shapes, strict=strict)
+    for runs in (program, saved_and_loaded(program, tmp_path)):
+        got = runs.module()(input_1=a[:3], _class=b[:3])
+        assert torch.equal(got, a[:3] - b[:3])
+    mixed = torch.export.export(module, (a,), {"_class": b}, strict=strict)
+    assert torch.equal(mixed.module()(a, _class=b), a - b)
+    around = torch.export.export(ByName(module), (a, b), strict=strict)
+    assert torch.equal(around.module()(a, b), a - b)
+    with pytest.raises(TypeError, match="input_1"):
+        torch.export.export(module, (), {"input.1": a, "class": b}, strict=strict)
 
 
 @strictness

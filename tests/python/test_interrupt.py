@@ -155,7 +155,6 @@ def test_a_signal_between_runs() -> None:
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_runs_through_the_dispatcher_end_too() -> None:
     session = InferenceSession(counting_loop())
-    session(START, torch.tensor(1))  # the handler is there
     scripted = torch.jit.script(OnnxModule(session))
     for _ in range(3):
         scripted(START, torch.tensor(1))  # TorchScript compiles it, and hears no signal meanwhile
@@ -190,7 +189,23 @@ def ends():
         loop(2**62)
     except KeyboardInterrupt:
         return loop(3) == 3
-assert loop(2) == 2
+"""
+
+# Nothing but ops runs before, so the handler is not there yet.
+OPS = """
+def op(turns):
+    run = torch.ops.ortdl.run.default
+    return run(session.script_object, [torch.zeros(1), torch.tensor(turns)])[0].item()
+def op_ends():
+    soon()
+    try:
+        try:
+            op(2**62)
+        except RuntimeError as error:
+            assert "terminate" in str(error), error
+            time.sleep(5)
+    except KeyboardInterrupt:
+        return op(3) == 3
 """
 
 PROGRAMS = {
@@ -215,6 +230,19 @@ PROGRAMS = {
         "time.sleep(0.01)\nraise SystemExit(0 if ends() else 1)",
         0,
     ),
+    "an op's run is the first": (OPS + "raise SystemExit(0 if op_ends() else 1)", 0),
+    "asyncio's handler, and runs of ops after it": (
+        OPS + "async def main():\n    soon()\n    return op(200_000)\n"
+        "try:\n    asyncio.run(main())\n    raise SystemExit(2)\n"
+        "except KeyboardInterrupt:\n    pass\n"
+        "time.sleep(0.01)\nraise SystemExit(0 if op_ends() else 1)",
+        0,
+    ),
+    "a handler of the user's, and runs of ops": (
+        OPS + "seen = []\nsignal.signal(signal.SIGINT, lambda *_: seen.append(1))\n"
+        "time.sleep(0.01)\nsoon()\nraise SystemExit(0 if op(200_000) == 200_000 and seen else 1)",
+        0,
+    ),
     "an uncaught one": ("soon()\nloop(2**62)", -signal.SIGINT),
 }
 
@@ -222,5 +250,6 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name: str) -> None:
     code, status = PROGRAMS[name]
-    done = in_new_process(PREAMBLE + code)
+    before = "" if code.startswith(OPS) else "assert loop(2) == 2\n"
+    done = in_new_process(PREAMBLE + before + code)
     assert done.returncode == status, done.stderr

@@ -354,3 +354,62 @@ def test_what_script_would_leave_out_is_refused() -> None:
         with refused(TypeError, "torch.jit.script", word, "torch.jit.trace"):
             torch.jit.script(module)
         assert torch.jit.trace(module, (x,))(x).tolist() == module(x).tolist()
+
+
+def test_names_as_programs_have_them() -> None:
+    module = OnnxModule(weird_names())
+    a, b = torch.rand(3), torch.rand(3)
+    wanted = (a - b, a + b)
+    for named in (
+        {"input.1": a, "class": b},
+        {"input_1": a, "_class": b},
+        {"input_1": a, "class": b},
+    ):
+        assert all(map(torch.equal, module(**named), wanted))
+    assert all(map(torch.equal, module(a, _class=b), wanted))
+    with refused(ValueError, "class", "twice"):
+        module(a, b, _class=b)
+    with refused(ValueError, "input_2", "input.1"):
+        module(input_2=a)
+
+
+@pytest.mark.usefixtures("nothing_exported")
+def test_another_session_is_followed_everywhere() -> None:
+    module = OnnxModule(difference_and_total())
+    before = torch.jit.script(module)
+    module.session = InferenceSession(unary("Neg"))
+    x = torch.rand(4)
+    assert module.script_object is not before.session
+    assert list(inspect.signature(module.forward).parameters) == ["x"]
+    assert repr(module) == "OnnxModule(inputs=(x), outputs=(y))"
+    program = torch.export.export(module, (x,)).module()
+    for made in (
+        module,
+        torch.jit.script(module),
+        torch.jit.trace(module, (x,)),
+        torch.compile(module, fullgraph=True, backend="eager"),
+        program,
+        copy.deepcopy(module),
+        pickle.loads(pickle.dumps(module)),
+    ):
+        assert torch.equal(made(x), -x)
+    assert torch.equal(module(x=x), -x)
+    # What was scripted before keeps its own.
+    assert torch.equal(before(LEFT, RIGHT).total, LEFT + RIGHT)
+    module.session = InferenceSession(difference_and_total())
+    assert torch.equal(module(LEFT, right=RIGHT).difference, LEFT - RIGHT)
+
+
+def test_a_subclass_follows_another_session_too() -> None:
+    tripled = Tripled(unary("Relu"))
+    tripled.session = InferenceSession(unary("Neg"))
+    assert type(tripled) is Tripled
+    assert tripled(torch.ones(2)).tolist() == [-3, -3]
+
+
+@pytest.mark.parametrize("value", [None, b"model", "path.onnx", 3])
+def test_what_is_no_session_is_not_assigned(value: object) -> None:
+    module = OnnxModule(unary("Neg"))
+    with refused(TypeError, "module.session", "InferenceSession", type(value).__name__):
+        module.session = value
+    assert module(torch.ones(1)).tolist() == [-1]
