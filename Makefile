@@ -15,8 +15,8 @@ CPP := $(wildcard csrc/*/*.cpp csrc/*/*.h benchmarks/*.cpp examples/cpp/*.cpp ex
 SAY = @printf '[%s] %s\n' $@
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint format bench bench-instructions clean environment cmake test-cpp test-python \
-	test-cuda fuzz-dlpack
+.PHONY: help build demo test lint format bench bench-instructions stress soak clean environment \
+	cmake test-cpp test-python test-cuda fuzz-dlpack
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 16
@@ -38,6 +38,14 @@ bench: build  ## measure against stock onnxruntime; DOCS=1 refreshes docs/figure
 
 bench-instructions: build  ## count the instructions of the core paths (needs valgrind)
 	$(BIN)/python benchmarks/instructions.py
+
+stress: SECONDS ?= 60
+stress: SEED ?= 0
+stress: build  ## use one session in many threads for SECONDS=60, from SEED=0
+	$(BIN)/python tests/stress/run.py $(SECONDS) $(SEED)
+
+soak: build  ## convert and run for long, and see that no memory stays
+	$(BIN)/python tests/soak/run.py
 
 # clang-tidy would take an eighth longer to look for typedef; the one header that has it is C.
 lint: cmake build/facts.stamp  ## check format, style and types

@@ -57,7 +57,7 @@ extension = CppExtension(
         "-Werror",
         *(f"-isystem{folder}" for folder in system_headers),
     ],
-    extra_link_args=[f"-Wl,--version-script={EXPORTS}", "-Wl,-z,relro,-z,now"],
+    extra_link_args=[f"-Wl,--version-script={EXPORTS}", "-Wl,-z,relro,-z,now,-z,noexecstack"],
 )
 extension.include_dirs = [str(ROOT / "csrc")]
 

@@ -9,7 +9,7 @@ from ortdl_torch import _runtime
 _runtime.attach()
 
 # The names below live in modules that need the runtime, so attaching comes first.
-from ortdl_torch import _fake  # noqa: E402, F401
+from ortdl_torch import _fake  # noqa: E402
 from ortdl_torch._C import (  # noqa: E402
     OrtError,
     from_dlpack,
@@ -24,6 +24,8 @@ from ortdl_torch.binding import IOBinding  # noqa: E402
 from ortdl_torch.module import OnnxModule  # noqa: E402
 from ortdl_torch.session import InferenceSession, NodeArg  # noqa: E402
 from ortdl_torch.value import OrtValue  # noqa: E402
+
+_fake.register()
 
 __version__ = "0.1.0"
 

@@ -40,7 +40,6 @@ class Graph(NamedTuple):
     outputs: list[Node]
 
 
-@register_fake_class("ortdl::InferenceSession")
 class FakeSession:
     """Stands for a ``torch.classes.ortdl.InferenceSession`` while PyTorch traces."""
 
@@ -190,17 +189,10 @@ def _size(declared: int | str | None, known: dict[str, Size]) -> Size:
     return known[declared]
 
 
-@torch.library.register_fake("ortdl::run")  # type: ignore[untyped-decorator]
 def _run(session: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     return run_fake(graph_of(session), inputs)
 
 
-# PyTorch takes an op on an object for one that changes it, and then orders its calls by tokens.
-torch.library._register_effectful_op("ortdl::run", None)
-
-
-# The kernel in C++ takes no fake session.
-@torch.ops.ortdl.run.default.py_impl(torch._C.DispatchKey.Autograd)
 def _run_autograd(session: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     for node, tensor in zip(graph_of(session).inputs, inputs, strict=False):
         _refuse_grad(node, tensor)
@@ -209,7 +201,6 @@ def _run_autograd(session: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor
     return results
 
 
-@torch.library.register_vmap("ortdl::run")  # type: ignore[untyped-decorator]
 def _run_each(
     info: Any, in_dims: tuple[None, list[int | None]], session: Any, inputs: list[torch.Tensor]
 ) -> tuple[list[torch.Tensor], list[int]]:
@@ -232,14 +223,12 @@ def _run_each(
     return stacked, [0] * len(stacked)
 
 
-@torch.library.register_fake("ortdl::to_ortvalue")  # type: ignore[untyped-decorator]
 def _to_ortvalue(self: torch.Tensor, copy: bool | None = False) -> Any:
     if self.device.type == "meta":
         raise BufferError("a tensor on the meta device has no memory to share")
     raise _untraceable(f"torch.ops.ortdl.to_ortvalue(tensor, copy={copy})")
 
 
-@torch.library.register_fake("ortdl::from_ortvalue")  # type: ignore[untyped-decorator]
 def _from_ortvalue(value: Any) -> Any:
     raise _untraceable("torch.ops.ortdl.from_ortvalue(value)")
 
@@ -253,3 +242,19 @@ def _untraceable(call: str) -> Exception:
         "objects do not. Convert outside of the compiled or exported code, or run the model in it "
         "with torch.ops.ortdl.run or an ortdl_torch.OnnxModule"
     )
+
+
+def register() -> None:
+    """Tell PyTorch, unless this package was imported in this process before and forgotten."""
+    run = torch.ops.ortdl.run.default
+    if torch._C.DispatchKey.Autograd in run.py_kernels:
+        return
+    register_fake_class("ortdl::InferenceSession")(FakeSession)
+    torch.library.register_fake("ortdl::run", _run)
+    torch.library.register_fake("ortdl::to_ortvalue", _to_ortvalue)
+    torch.library.register_fake("ortdl::from_ortvalue", _from_ortvalue)
+    # PyTorch takes an op on an object for one that changes it, and then orders its calls by tokens.
+    torch.library._register_effectful_op("ortdl::run", None)
+    # The kernel in C++ takes no fake session.
+    run.py_impl(torch._C.DispatchKey.Autograd)(_run_autograd)
+    torch.library.register_vmap("ortdl::run", _run_each)

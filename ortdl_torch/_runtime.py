@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,13 +27,23 @@ def _check_version(version: str) -> None:
         )
 
 
+def _require_gil() -> None:
+    # Python 3.13 built without it takes it up for an extension such as ours, unless told not to.
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise ImportError(
+            "ortdl_torch needs Python's global interpreter lock, and this Python runs without it: "
+            "leave PYTHON_GIL=0 and -X gil=0 out"
+        )
+
+
 def attach() -> None:
     """Attach the runtime of the installed ``onnxruntime`` package.
 
     Raises:
-        ImportError: no onnxruntime is installed, it is too old, or another ONNX Runtime is in use
-            in this process already.
+        ImportError: no onnxruntime is installed, it is too old, another ONNX Runtime is in use
+            in this process already, or Python runs without its global interpreter lock.
     """
+    _require_gil()
     try:
         import onnxruntime
     except ImportError as error:

@@ -1,5 +1,6 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ortdl/grad.h>
+#include <ortdl/registered.h>
 #include <ortdl/saved_bytes.h>
 #include <ortdl/saved_session.h>
 #include <ortdl/session.h>
@@ -120,9 +121,7 @@ void set_state(torch::jit::Stack& stack) {
   torch::jit::push(stack, c10::IValue());
 }
 
-}  // namespace
-
-TORCH_LIBRARY(ortdl, library) {
+void define(torch::Library& library) {
   library.class_<Value>("OrtValue")
       .def("shape", [](const ValuePtr& self) { return self->sizes().vec(); })
       .def("element_type", [](const ValuePtr& self) -> int64_t { return self->type().onnx; })
@@ -155,15 +154,50 @@ TORCH_LIBRARY(ortdl, library) {
       "run(__torch__.torch.classes.ortdl.InferenceSession session, Tensor[] inputs) -> Tensor[]");
 }
 
-TORCH_LIBRARY_IMPL(ortdl, CompositeExplicitAutograd, library) {
+void implement(torch::Library& library) {
   library.impl("to_ortvalue", to_ortvalue);
   library.impl("from_ortvalue", from_ortvalue);
   library.impl("run", run);
 }
 
-TORCH_LIBRARY_IMPL(ortdl, Autograd, library) {
+void implement_autograd(torch::Library& library) {
   library.impl("to_ortvalue", to_ortvalue_autograd);
   library.impl("run", run_autograd);
+}
+
+// What TORCH_LIBRARY does, but for what PyTorch says to a second copy of this library in the
+// process: while libraries are loaded, an exception would end it.
+class Registration {
+ public:
+  Registration() noexcept {
+    try {
+      add(torch::Library::DEF, std::nullopt, define);
+      add(torch::Library::IMPL, c10::DispatchKey::CompositeExplicitAutograd, implement);
+      add(torch::Library::IMPL, c10::DispatchKey::Autograd, implement_autograd);
+    } catch (...) {
+      libraries_.clear();
+    }
+  }
+  [[nodiscard]] bool succeeded() const noexcept { return !libraries_.empty(); }
+
+ private:
+  void add(torch::Library::Kind kind, std::optional<c10::DispatchKey> key,
+           void (*fill)(torch::Library&)) {
+    fill(libraries_.emplace_back(kind, "ortdl", key, __FILE__, static_cast<uint32_t>(__LINE__)));
+  }
+
+  std::vector<torch::Library> libraries_;
+};
+
+const Registration registration;
+
+}  // namespace
+
+void require_registered() {
+  TORCH_CHECK(registration.succeeded(),
+              "another copy of ortdl is in this process: PyTorch knows torch.ops.ortdl and "
+              "torch.classes.ortdl from it already. Import ortdl_torch from one folder only, and "
+              "do not load libortdl.so beside it");
 }
 
 }  // namespace ortdl

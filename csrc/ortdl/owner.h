@@ -32,7 +32,11 @@ class Owner final : public OrtAllocator {
   Owner(Resource resource, at::Device device)
       : OrtAllocator{}, resource_(std::move(resource)), info_(memory_info(device)) {
     version = kOldestRuntime;
-    Free = [](OrtAllocator* self, void* /*data*/) { delete static_cast<Owner*>(self); };
+    Free = [](OrtAllocator* self, void* /*data*/) {
+      if (auto* owner = static_cast<Owner*>(self); owner->handed_over_) {
+        delete owner;
+      }
+    };
     Info = [](const OrtAllocator* self) { return static_cast<const Owner*>(self)->info_; };
   }
   Owner(const Owner&) = delete;
@@ -41,10 +45,15 @@ class Owner final : public OrtAllocator {
   Owner& operator=(Owner&&) = delete;
   ~Owner() = default;
 
+  /// Let `Free` delete this. Before, it does nothing: where ONNX Runtime fails to make the
+  /// OrtValue, it may call it or not.
+  void hand_over() noexcept { handed_over_ = true; }
+
  private:
   Counted<Kind::kOwner> counted_;
   Resource resource_;
   const OrtMemoryInfo* info_;
+  bool handed_over_ = false;
 };
 
 }  // namespace detail
@@ -59,7 +68,7 @@ template <typename Resource>
   check_status(api().CreateTensorWithDataAndDeleterAsOrtValue(
       owner.get(), layout.data, bytes, layout.sizes.data(), layout.sizes.size(), layout.type->ort,
       &created));
-  static_cast<void>(owner.release());  // ONNX Runtime frees it with the value
+  owner.release()->hand_over();  // ONNX Runtime frees it with the value
   return ValueHandle(created);
 }
 

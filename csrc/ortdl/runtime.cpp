@@ -1,4 +1,5 @@
 #include <dlfcn.h>
+#include <ortdl/registered.h>
 #include <ortdl/runtime.h>
 
 #include <algorithm>
@@ -74,6 +75,7 @@ OrtError::OrtError(OrtErrorCode code, const std::string& message)
 
 void attach_runtime(const OrtApiBase* base) {
   TORCH_CHECK(base != nullptr, "attach_runtime was given no OrtApiBase");
+  require_registered();
   const std::lock_guard lock(attach_mutex);
   if (base == attached_base) {
     return;

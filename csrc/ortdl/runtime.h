@@ -31,8 +31,8 @@ class OrtError final : public c10::Error {
 ///
 /// The first caller decides; the same runtime again does nothing. Safe from several threads.
 /// \param base ONNX Runtime's entry, as `OrtGetApiBase()` or `RegisterCustomOps` hands it out.
-/// \throws c10::Error if another runtime is in use already, or `base` is older than
-///   1.`kOldestRuntime`.
+/// \throws c10::Error if another runtime is in use already, `base` is older than
+///   1.`kOldestRuntime`, or another copy of this library is in the process.
 void attach_runtime(const OrtApiBase* base);
 
 /// Load a `libonnxruntime.so` and attach it: for programs without Python.

@@ -1,6 +1,7 @@
 #include <ortdl/binding.h>
 #include <python/args.h>
 #include <python/binding.h>
+#include <python/gil.h>
 #include <python/guarded.h>
 #include <python/interrupt.h>
 #include <python/ortvalue.h>
@@ -41,7 +42,7 @@ void dealloc(PyObject* self) {
   auto& slot = reinterpret_cast<PyBinding*>(self)->binding;
   {
     // It may hold the last reference to its session, whose release waits.
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     slot.reset();
   }
   slot.~unique_ptr();

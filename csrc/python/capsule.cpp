@@ -1,4 +1,5 @@
 #include <python/capsule.h>
+#include <python/gil.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -125,7 +126,7 @@ ValuePtr deliver(const ValuePtr& value, const Delivery& delivery) {
   require_move_allowed(value->device(), delivery);
   // Without the GIL, another thread may drop the caller's.
   const ValuePtr held = value;  // NOLINT(performance-unnecessary-copy-initialization)
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   return held->to(target);
 }
 
@@ -137,7 +138,7 @@ ValuePtr adopt(ManagedTensor managed, const Delivery& delivery) {
   if (shares_memory(managed.tensor(), managed.flags(), delivery.copy)) {
     return from_dlpack(std::move(managed), delivery.copy);
   }
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   return copy_of_dlpack(managed.tensor());
 }
 

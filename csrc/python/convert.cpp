@@ -2,6 +2,7 @@
 #include <python/args.h>
 #include <python/convert.h>
 #include <python/export.h>
+#include <python/gil.h>
 #include <python/guarded.h>
 #include <python/import.h>
 #include <python/ortvalue.h>
@@ -20,7 +21,7 @@ ValuePtr value_of_tensor(const at::Tensor& tensor, Copy copy) {
   }
   // Without the GIL, another thread may drop the caller's.
   const at::Tensor held = tensor;  // NOLINT(performance-unnecessary-copy-initialization)
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   return Value::from_tensor(held, copy);
 }
 
@@ -53,7 +54,7 @@ at::Tensor tensor_of_value(const ValuePtr& value, Copy copy) {
     return value->to_tensor(copy);
   }
   const ValuePtr held = value;  // NOLINT(performance-unnecessary-copy-initialization)
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   return held->to_tensor(copy);
 }
 

@@ -2,14 +2,20 @@
 #include <python/guarded.h>
 #include <torch/csrc/Exceptions.h>
 
+#include <string_view>
+
 namespace ortdl::python {
 namespace {
 
 PyObject* ort_error_class = nullptr;
 
 void set_ort_error(const OrtError& error) {
+  // It may quote a damaged model, whose bytes are no UTF-8.
+  const std::string_view said = error.what_without_backtrace();
+  const auto message = py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(said.data(), static_cast<Py_ssize_t>(said.size()), "replace"));
   const auto instance = py::reinterpret_steal<py::object>(
-      PyObject_CallFunction(ort_error_class, "s", error.what_without_backtrace()));
+      message ? PyObject_CallOneArg(ort_error_class, message.ptr()) : nullptr);
   if (instance) {
     instance.attr("code") = static_cast<int>(error.code());
     PyErr_SetObject(ort_error_class, instance.ptr());

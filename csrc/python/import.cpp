@@ -4,6 +4,7 @@
 #include <python/current_device_guard.h>
 #include <python/device_arg.h>
 #include <python/exchange_api.h>
+#include <python/gil.h>
 #include <python/guarded.h>
 #include <python/import.h>
 #include <python/ortvalue.h>
@@ -30,7 +31,7 @@ ValuePtr import_tensor(const at::Tensor& tensor, const Delivery& delivery) {
   require_no_capture(device, target);
   // Without the GIL, another thread may drop the caller's.
   const at::Tensor held = tensor;  // NOLINT(performance-unnecessary-copy-initialization)
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   return Value::from_tensor(held.to(target), Copy::kIfNeeded);
 }
 

@@ -2,6 +2,7 @@
 
 #include <ortdl/runtime.h>
 #include <pybind11/pybind11.h>
+#include <python/gil.h>
 
 /// \file
 /// Ctrl-C ends a run of the main thread, which Python's own handler would let end first.
@@ -29,7 +30,7 @@ template <typename Run>
 auto run_interruptibly(Run&& run) {
   watch_for_interrupt();
   try {
-    const pybind11::gil_scoped_release released;
+    const WithoutGil released;
     return run();
   } catch (const OrtError&) {
     raise_if_interrupted();

@@ -1,11 +1,13 @@
 #include <ortdl/element_type.h>
 #include <ortdl/live.h>
+#include <ortdl/registered.h>
 #include <ortdl/runtime.h>
 #include <python/args.h>
 #include <python/binding.h>
 #include <python/convert.h>
 #include <python/device_arg.h>
 #include <python/door.h>
+#include <python/gil.h>
 #include <python/guarded.h>
 #include <python/interrupt.h>
 #include <python/ortvalue.h>
@@ -45,6 +47,15 @@ std::map<int, int> packed_bits() {
   return bits;
 }
 
+// Before anything else: PyTorch knows the classes of another copy only.
+void require_only_copy() {
+  try {
+    require_registered();
+  } catch (const c10::Error& error) {
+    throw py::import_error(error.what_without_backtrace());
+  }
+}
+
 py::dict live() {
   const LiveObjects live = live_objects();
   py::dict counts;
@@ -59,6 +70,7 @@ py::dict live() {
 
 PYBIND11_MODULE(_C, module) {
   using namespace ortdl::python;
+  require_only_copy();
   if (!add_ort_error(module.ptr()) || !add_ortvalue(module.ptr()) || !add_session(module.ptr()) ||
       !add_binding(module.ptr()) ||
       PyModule_AddFunctions(module.ptr(), conversion_functions()) != 0 ||
@@ -90,12 +102,12 @@ PYBIND11_MODULE(_C, module) {
     const ortdl::ValuePtr value = unwrap_value(target.ptr(), target_storage);
     if (is_tensor(source.ptr())) {
       const at::Tensor tensor = THPVariable_Unpack(source.ptr());
-      const py::gil_scoped_release released;
+      const WithoutGil released;
       return value->update(tensor);
     }
     ortdl::ValuePtr source_storage;
     const ortdl::ValuePtr from = unwrap_value(source.ptr(), source_storage);
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     value->update(*from);
   });
   module.def("resolve_device", [](const py::object& device) { return device_arg(device.ptr()); });

@@ -4,6 +4,7 @@
 #include <ortdl/wording.h>
 #include <python/args.h>
 #include <python/convert.h>
+#include <python/gil.h>
 #include <python/map.h>
 #include <python/nested.h>
 #include <python/ortvalue.h>
@@ -37,7 +38,7 @@ ValuePtr sequence_of(py::handle object, std::string_view type) {
   }
   const Py_ssize_t count = PyTuple_GET_SIZE(items.ptr());
   if (count == 0) {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     return empty_sequence(type);
   }
   std::vector<ValuePtr> values;
@@ -92,7 +93,7 @@ py::object nested_result(const ValuePtr& value) {
   }
   std::vector<ValuePtr> found;
   {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     found = parts(*value);
   }
   if (value->kind() == ONNX_TYPE_MAP) {

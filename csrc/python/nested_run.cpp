@@ -1,5 +1,6 @@
 #include <ortdl/text.h>
 #include <ortdl/wording.h>
+#include <python/gil.h>
 #include <python/interrupt.h>
 #include <python/nested.h>
 #include <python/nested_run.h>
@@ -25,7 +26,7 @@ py::object result(const Session::Values& values, size_t i, const Feeds& feeds) {
   }
   at::Tensor tensor;
   {
-    const py::gil_scoped_release released;  // copying may take long
+    const WithoutGil released;  // copying may take long
     tensor = owned_tensor(values, i, feeds);
   }
   return py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(tensor)));
@@ -35,7 +36,7 @@ py::object result(const Session::Values& values, size_t i, const Feeds& feeds) {
 
 void set_nested(Feeds& feeds, const Session& session, size_t index, py::handle object) {
   ValuePtr value = value_of(session, session.inputs()[index], object);
-  const py::gil_scoped_release released;  // it may have to be moved
+  const WithoutGil released;  // it may have to be moved
   feeds.set(index, std::move(value));
 }
 

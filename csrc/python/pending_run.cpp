@@ -1,4 +1,5 @@
 #include <python/args.h>
+#include <python/gil.h>
 #include <python/guarded.h>
 #include <python/pending_run.h>
 #include <python/release_queue.h>
@@ -49,7 +50,7 @@ class PendingRun {
 
   [[nodiscard]] py::tuple result() const {
     {
-      const py::gil_scoped_release released;
+      const WithoutGil released;
       future_->wait();
     }
     const c10::List<at::Tensor> outputs = future_->value().toTensorList();
@@ -111,7 +112,7 @@ py::object start_run(const Session& session, Feeds feeds, SharedRunOptions optio
   feeds.require_all();
   FuturePtr future;
   {
-    const py::gil_scoped_release released;  // where all its threads are busy, ONNX Runtime may wait
+    const WithoutGil released;  // where all its threads are busy, ONNX Runtime may wait
     future = session.run_async(std::move(feeds), session.all_outputs().vec(), options);
   }
   return py::cast(std::make_unique<PendingRun>(std::move(future), std::move(options)));

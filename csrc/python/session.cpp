@@ -2,6 +2,7 @@
 #include <ortdl/wording.h>
 #include <python/args.h>
 #include <python/binding.h>
+#include <python/gil.h>
 #include <python/guarded.h>
 #include <python/interrupt.h>
 #include <python/nested_run.h>
@@ -43,7 +44,7 @@ PyObject* create(PyTypeObject* type, PyObject* /*args*/, PyObject* /*kwargs*/) {
 
 void drop(SessionPtr session) {
   // Releasing a session may wait for its threads.
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   session.reset();
 }
 
@@ -82,7 +83,7 @@ void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* obj
       if (feeds.in_place(index, *value)) {
         feeds.set(index, value);
       } else {
-        const py::gil_scoped_release released;  // copying waits
+        const WithoutGil released;  // copying waits
         feeds.set(index, value);
       }
     } catch (c10::Error& error) {
@@ -99,7 +100,7 @@ void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* obj
     return;
   }
   const at::Tensor held = tensor;
-  const py::gil_scoped_release released;  // copying may take long
+  const WithoutGil released;  // copying may take long
   feeds.set(index, held);
 }
 

@@ -1,6 +1,7 @@
 #include <ortdl/saved_session.h>
 #include <python/args.h>
 #include <python/door.h>
+#include <python/gil.h>
 #include <python/guarded.h>
 #include <python/ortvalue.h>
 #include <python/session_factory.h>
@@ -73,7 +74,7 @@ template <typename Make>
 PyObject* script_object_of(Make&& make) {
   SessionPtr session;
   {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     session = make();
   }
   return torch::jit::toPyObject(c10::IValue(std::move(session))).release().ptr();
@@ -129,7 +130,7 @@ std::vector<SavedFile> parse_files(const py::list& files) {
   for (const py::handle file : held) {
     auto [name, digest, bytes] = py::cast<std::tuple<std::string, std::string, py::object>>(file);
     const BufferView view(bytes.ptr());
-    const py::gil_scoped_release released;  // there may be many
+    const WithoutGil released;  // there may be many
     parsed.emplace_back(std::move(name), std::move(digest), to_tensor(view.bytes()));
   }
   return parsed;
@@ -142,7 +143,7 @@ std::vector<SavedInitializer> parse_initializers(const py::list& initializers) {
   for (const py::handle initializer : held) {
     auto [name, onnx, sizes, bytes] = py::cast<Parts>(initializer);
     const BufferView view(bytes.ptr());
-    const py::gil_scoped_release released;  // there may be many
+    const WithoutGil released;  // there may be many
     parsed.emplace_back(std::move(name), onnx, std::move(sizes), to_tensor(view.bytes()));
   }
   return parsed;

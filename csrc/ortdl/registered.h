@@ -1,0 +1,11 @@
+#pragma once
+
+/// \file
+/// Whether PyTorch knows this library.
+namespace ortdl {
+
+/// \throws c10::Error if PyTorch got `torch.ops.ortdl` from another copy of this library, which
+///   the process loaded from another file.
+void require_registered();
+
+}  // namespace ortdl
