@@ -176,9 +176,9 @@ class Registration {
       add(torch::Library::IMPL, c10::DispatchKey::Autograd, implement_autograd);
     } catch (...) {
       libraries_.clear();
+      detail::registration_failed = true;
     }
   }
-  [[nodiscard]] bool succeeded() const noexcept { return !libraries_.empty(); }
 
  private:
   void add(torch::Library::Kind kind, std::optional<c10::DispatchKey> key,
@@ -192,12 +192,5 @@ class Registration {
 const Registration registration;
 
 }  // namespace
-
-void require_registered() {
-  TORCH_CHECK(registration.succeeded(),
-              "another copy of ortdl is in this process: PyTorch knows torch.ops.ortdl and "
-              "torch.classes.ortdl from it already. Import ortdl_torch from one folder only, and "
-              "do not load libortdl.so beside it");
-}
 
 }  // namespace ortdl

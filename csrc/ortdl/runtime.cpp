@@ -73,6 +73,13 @@ OrtError::OrtError(OrtErrorCode code, const std::string& message)
                           "): ", message)),
       code_(code) {}
 
+void require_registered() {
+  TORCH_CHECK(!detail::registration_failed,
+              "another copy of ortdl is in this process: PyTorch knows torch.ops.ortdl and "
+              "torch.classes.ortdl from it already. Import ortdl_torch from one folder only, and "
+              "do not load libortdl.so beside it");
+}
+
 void attach_runtime(const OrtApiBase* base) {
   TORCH_CHECK(base != nullptr, "attach_runtime was given no OrtApiBase");
   require_registered();
