@@ -14,7 +14,7 @@ size_t thread_number() noexcept {
 PreparedRuns::Loan PreparedRuns::take(const std::vector<Node>& inputs, bool move) const {
   Prepared* found = places_[thread_number() % places_.size()].exchange(nullptr);
   if (found == nullptr) {
-    found = std::make_unique<Prepared>(Prepared{Feeds(inputs, move), {}, nullptr}).release();
+    found = std::make_unique<Prepared>(Prepared{Feeds(inputs, move), {}, 0}).release();
   }
   return Loan(found, {this});
 }

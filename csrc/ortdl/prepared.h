@@ -19,9 +19,28 @@ using PreparedValues = c10::SmallVector<ValuePtr, 8>;
 
 /// What one run needs; one thread at a time has it.
 struct Prepared {
+  /// All outputs of a run with inputs of the sizes that the feeds had last, or none.
+  struct Kept {
+    PreparedValues outputs;
+    IoBindingHandle binding;  ///< of the feeds' last values and these outputs, or null
+  };
+
+  /// Where all outputs are in somebody's hands, the next run's take the place of the oldest.
+  [[nodiscard]] Kept& oldest() noexcept { return kept[runs++ % kept.size()]; }
+  void forget_bindings() noexcept {
+    for (Kept& one : kept) {
+      one.binding.reset();
+    }
+  }
+  void forget_outputs() noexcept {
+    for (Kept& one : kept) {
+      one = {};
+    }
+  }
+
   Feeds feeds;
-  PreparedValues outputs;   ///< all of the last run with inputs of these sizes, or none
-  IoBindingHandle binding;  ///< of the last feeds and outputs, or null
+  std::array<Kept, 2> kept;  ///< a loop holds the last run's outputs while it makes the next ones
+  size_t runs = 0;
 };
 
 /// Keeps a few of them. Safe from any number of threads, none of which ever waits: who finds none

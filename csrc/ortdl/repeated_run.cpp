@@ -24,8 +24,10 @@ bool are_fit(const Session::Values& values, at::TensorList tensors) {
 }
 
 // Nobody can get hold of what only the session holds.
-bool are_free(const Session::Values& values) {
-  return std::ranges::all_of(values, [](const ValuePtr& value) { return value.use_count() == 1; });
+bool is_free(const Prepared::Kept& kept) {
+  return !kept.outputs.empty() && std::ranges::all_of(kept.outputs, [](const ValuePtr& value) {
+    return value.use_count() == 1;
+  });
 }
 
 // There is no code for it.
@@ -50,56 +52,57 @@ std::vector<at::Tensor> Session::run(Prepared& prepared, at::ArrayRef<size_t> ou
   const bool resized = prepared.feeds.take_resized();
   const bool renewed = prepared.feeds.take_renewed();
   if (!repeats_ || outputs.data() != all_outputs_.data()) {
-    prepared.outputs.clear();
+    prepared.forget_outputs();
     return run(prepared.feeds, outputs, options);
+  }
+  if (resized) {
+    prepared.forget_outputs();
+  } else if (renewed) {
+    // Binding an input again costs more than what a binding saves in one run.
+    prepared.forget_bindings();
   }
   require_here();
   std::vector<at::Tensor> results;
   results.reserve(outputs.size());
-  if (resized) {
-    prepared.outputs.clear();
-  }
-  if (!prepared.outputs.empty() && are_free(prepared.outputs)) {
-    StatusHandle failed = repeat(prepared, renewed, options);
+  const auto free = std::ranges::find_if(prepared.kept, is_free);
+  if (free != prepared.kept.end()) {
+    StatusHandle failed = repeat(*free, prepared.feeds, renewed, options);
     if (failed == nullptr) {
-      for (const ValuePtr& value : prepared.outputs) {
+      for (const ValuePtr& value : free->outputs) {
         value->renew_version();
         results.push_back(value->to_tensor());
       }
       return results;
     }
     // A model that gives another shape than it declares has the right to, and is run again.
+    prepared.forget_outputs();
     if (is_terminated(failed.get())) {
       check_status(failed.release());
     }
   }
-  prepared.binding.reset();
-  prepared.outputs.clear();
   Values values = run_values(prepared.feeds, outputs, options);
   for (size_t i = 0; i < values.size(); ++i) {
     results.push_back(owned_tensor(values, i, prepared.feeds));
   }
   if (are_fit(values, results)) {
-    prepared.outputs = std::move(values);
+    prepared.oldest() = {.outputs = std::move(values), .binding = nullptr};
   }
   return results;
 }
 
-StatusHandle Session::repeat(Prepared& prepared, bool renewed, OrtRunOptions* options) const {
-  if (renewed) {
-    // Binding an input again costs more than what a binding saves in one run.
-    prepared.binding.reset();
-  } else if (options == nullptr) {  // with a binding, ONNX Runtime leaves out LoRA adapters
-    if (prepared.binding == nullptr) {
-      prepared.binding = bind(prepared.feeds, prepared.outputs);
+StatusHandle Session::repeat(Prepared::Kept& kept, const Feeds& feeds, bool renewed,
+                             OrtRunOptions* options) const {
+  if (!renewed && options == nullptr) {  // with a binding, ONNX Runtime leaves out LoRA adapters
+    if (kept.binding == nullptr) {
+      kept.binding = bind(feeds, kept.outputs);
     }
-    return call_bound(prepared.binding.get(), nullptr);
+    return call_bound(kept.binding.get(), nullptr);
   }
   c10::SmallVector<::OrtValue*, 8> targets;
-  for (const ValuePtr& value : prepared.outputs) {
+  for (const ValuePtr& value : kept.outputs) {
     targets.push_back(value->handle());
   }
-  return call(prepared.feeds, all_outputs_, options, targets.data());
+  return call(feeds, all_outputs_, options, targets.data());
 }
 
 IoBindingHandle Session::bind(const Feeds& feeds, const Values& outputs) const {

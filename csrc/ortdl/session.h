@@ -179,7 +179,8 @@ class Session final : public torch::CustomClassHolder {
   [[nodiscard]] StatusHandle call_bound(const OrtIoBinding* binding, OrtRunOptions* options) const;
   // Whether a run for all outputs can write into those of a run before it.
   [[nodiscard]] bool can_repeat() const;
-  [[nodiscard]] StatusHandle repeat(Prepared& prepared, bool renewed, OrtRunOptions* options) const;
+  [[nodiscard]] StatusHandle repeat(Prepared::Kept& kept, const Feeds& feeds, bool renewed,
+                                    OrtRunOptions* options) const;
   [[nodiscard]] IoBindingHandle bind(const Feeds& feeds, const Values& outputs) const;
 
   HomeProcess home_;

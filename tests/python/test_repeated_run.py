@@ -48,6 +48,18 @@ def test_a_dropped_outputs_memory_is_written_into_again() -> None:
     assert len(addresses) == 1
 
 
+def test_a_loop_takes_turns() -> None:
+    session = InferenceSession(twice())
+    addresses, results = [], []
+    (y,) = session(torch.zeros(4))
+    for i in range(1, 8):
+        (y,) = session(torch.full((4,), float(i)))
+        addresses.append(y.data_ptr())
+        results.append(y[0].item())
+    assert len(set(addresses)) == 2
+    assert results == [2, 4, 6, 8, 10, 12, 14]
+
+
 HOLDERS: dict[str, Callable[[torch.Tensor], object]] = {
     "tensor": lambda y: y,
     "view": lambda y: y[2:],
@@ -131,7 +143,7 @@ def test_sizes_may_change_from_run_to_run() -> None:
     for shape in [(2,), (2,), (1, 2), (), (), (2, 1)]:
         x = torch.rand(shape)
         assert torch.equal(open_rank(x)[0], -x)
-    with refused(ValueError, "'x' must have 1 dimensions"):
+    with refused(ValueError, "'x' must have 1 dimension"):
         session(torch.rand(1, 1))
     assert session(torch.ones(1))[0].tolist() == [2]
 
