@@ -130,7 +130,12 @@ class OnnxModule(torch.nn.Module):
     def forward(self, *tensors: Any, **named: Any) -> Outputs:
         """Run the model on its inputs, by position or by name."""
         if named and self._renamed:
-            named = {self._renamed.get(name, name): value for name, value in named.items()}
+            given, named = named, {self._renamed.get(n, n): x for n, x in named.items()}
+            if len(named) != len(given):
+                raise ValueError(
+                    "an input was given by its name and by the name that programs have for it: "
+                    f"{', '.join(map(repr, given))}. Give each once"
+                )
         if not (is_dynamo_compiling() or _len_torch_dispatch_stack() or _get_tracing_state()):
             try:
                 outputs = self.session(*tensors, **named) if named else self.session(*tensors)
@@ -200,7 +205,7 @@ class OnnxModule(torch.nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("script_object", *self.__jit_ignored_attributes__):
+        for name in ("script_object", *OnnxModule.__jit_ignored_attributes__):
             if name != "session":
                 del state[name]
         return state

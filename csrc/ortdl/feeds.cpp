@@ -47,13 +47,12 @@ bool Feeds::set_in_place(size_t index, const at::Tensor& tensor) {
 void Feeds::lend(size_t index, const at::Tensor& dense) {
   const Node& node = (*inputs_)[index];
   Slot& slot = slots_[index];
-  const bool resized = node.element->per_scalar() == 1
-                           ? note_sizes(index, dense.sizes())
-                           : note_sizes(index, logical_sizes(dense.sizes(), *node.element));
   // ONNX Runtime takes a pointer to change, but never changes an input.
   void* data = const_cast<void*>(dense.const_data_ptr());
-  if (resized) {
-    slot.handle.reset();
+  if (node.element->per_scalar() == 1) [[likely]] {
+    note_sizes(index, dense.sizes());
+  } else {
+    note_sizes(index, logical_sizes(dense.sizes(), *node.element));
   }
   if (slot.handle == nullptr || slot.data != data) {
     renewed_ = true;
@@ -78,8 +77,8 @@ void Feeds::set(size_t index, ValuePtr value) {
   TORCH_CHECK_TYPE(given == node.type || given == inner || nothing, "the input '", node.name,
                    "' must be ", with_article(node.type), ", but an OrtValue of ", given,
                    " was given. ", expected());
-  if (value->is_tensor() && note_sizes(index, value->sizes())) {
-    slots_[index].handle.reset();
+  if (value->is_tensor()) {
+    note_sizes(index, value->sizes());
   }
   if (tensor_element(given) != nullptr) {
     if (must_move(node, value->device())) {
@@ -174,16 +173,16 @@ void Feeds::check_dtype(const Node& node, const at::Tensor& tensor) const {
                    " was given: convert it with tensor.to(dtype). ", expected());
 }
 
-bool Feeds::note_sizes(size_t index, at::IntArrayRef sizes) {
+void Feeds::note_sizes(size_t index, at::IntArrayRef sizes) {
   Slot& slot = slots_[index];
   if (slot.sized && sizes == slot.sizes) [[likely]] {
-    return false;
+    return;
   }
   check_shape((*inputs_)[index], sizes);
+  slot.handle.reset();
+  resized_ = true;
   slot.sizes.assign(sizes.begin(), sizes.end());
   slot.sized = true;
-  resized_ = true;
-  return true;
 }
 
 void Feeds::check_shape(const Node& node, at::IntArrayRef sizes) const {

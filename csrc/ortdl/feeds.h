@@ -35,6 +35,9 @@ class Feeds {
   /// Give `value` as the input number `index`; nothing for an optional one. \throws as above.
   void set(size_t index, ValuePtr value);
 
+  /// How many inputs there are; none once these feeds were moved away.
+  [[nodiscard]] size_t size() const noexcept { return slots_.size(); }
+
   /// Forget what was given as the input number `index`.
   void reset(size_t index) noexcept;
   /// Forget all that was given, for another run.
@@ -82,8 +85,8 @@ class Feeds {
   void check_free(size_t index) const;
   void check_dtype(const Node& node, const at::Tensor& tensor) const;
   void lend(size_t index, const at::Tensor& dense);
-  // The sizes of the input number `index`; true if they are not those of the run before.
-  bool note_sizes(size_t index, at::IntArrayRef sizes);
+  // Says what sizes the input number `index` has; if others than before, its OrtValue goes.
+  void note_sizes(size_t index, at::IntArrayRef sizes);
   [[nodiscard]] bool must_move(const Node& node, at::Device device) const;
   void check_shape(const Node& node, at::IntArrayRef sizes) const;
   [[nodiscard]] std::string expected() const;

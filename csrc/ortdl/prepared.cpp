@@ -11,24 +11,28 @@ size_t thread_number() noexcept {
 
 }  // namespace
 
-PreparedRuns::Loan PreparedRuns::take(const std::vector<Node>& inputs, bool move) const {
+PreparedRuns::~PreparedRuns() {
+  for (std::atomic<Prepared*>& place : places_) {
+    const std::unique_ptr<Prepared> last(place.exchange(nullptr));
+  }
+}
+
+PreparedRuns::Loan PreparedRuns::take() const {
   Prepared* found = places_[thread_number() % places_.size()].exchange(nullptr);
   if (found == nullptr) {
-    found = std::make_unique<Prepared>(Prepared{Feeds(inputs, move), {}, 0}).release();
+    found = std::make_unique<Prepared>(Prepared{Feeds(*inputs_, move_), {}, 0}).release();
   }
   return Loan(found, {this});
 }
 
 void PreparedRuns::give_back(Prepared* prepared) const noexcept {
-  prepared->feeds.clear();
-  const std::unique_ptr<Prepared> other(
-      places_[thread_number() % places_.size()].exchange(prepared));
-}
-
-void PreparedRuns::clear() noexcept {
-  for (std::atomic<Prepared*>& place : places_) {
-    const std::unique_ptr<Prepared> last(place.exchange(nullptr));
+  std::unique_ptr<Prepared> given(prepared);
+  if (given->feeds.size() != inputs_->size()) {
+    return;  // the feeds were moved away
   }
+  given->feeds.clear();
+  const std::unique_ptr<Prepared> other(
+      places_[thread_number() % places_.size()].exchange(given.release()));
 }
 
 }  // namespace ortdl

@@ -55,23 +55,24 @@ class PreparedRuns {
   /// A loan of one of them, with empty feeds; it comes back when this goes.
   using Loan = std::unique_ptr<Prepared, GiveBack>;
 
-  PreparedRuns() = default;
+  /// \param inputs The model's inputs, which must outlive this object; `move` is as for Feeds.
+  PreparedRuns(const std::vector<Node>& inputs, bool move) noexcept
+      : inputs_(&inputs), move_(move) {}
   PreparedRuns(const PreparedRuns&) = delete;
   PreparedRuns(PreparedRuns&&) = delete;
   PreparedRuns& operator=(const PreparedRuns&) = delete;
   PreparedRuns& operator=(PreparedRuns&&) = delete;
-  ~PreparedRuns() { clear(); }
+  ~PreparedRuns();
 
   /// The one that the calling thread gave back last, if it is still there. It must come back before
-  /// this object and `inputs` go.
-  [[nodiscard]] Loan take(const std::vector<Node>& inputs, bool move) const;
-
-  /// Forget all that are not on loan.
-  void clear() noexcept;
+  /// this object goes.
+  [[nodiscard]] Loan take() const;
 
  private:
   void give_back(Prepared* prepared) const noexcept;
 
+  const std::vector<Node>* inputs_;
+  bool move_;
   // A thread always looks in the same place.
   mutable std::array<std::atomic<Prepared*>, 8> places_{};
 };

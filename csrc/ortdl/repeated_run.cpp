@@ -2,6 +2,7 @@
 #include <ortdl/session.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string_view>
 
 namespace ortdl {
@@ -25,15 +26,21 @@ bool are_fit(const Session::Values& values, at::TensorList tensors) {
 
 // Nobody can get hold of what only the session holds.
 bool is_free(const Prepared::Kept& kept) {
-  return !kept.outputs.empty() && std::ranges::all_of(kept.outputs, [](const ValuePtr& value) {
-    return value.use_count() == 1;
-  });
+  const bool free = !kept.outputs.empty() &&
+                    std::ranges::all_of(
+                        kept.outputs, [](const ValuePtr& value) { return value.use_count() == 1; });
+  if (free) {
+    // What other threads did with the outputs comes before what is written into them now.
+    std::atomic_thread_fence(std::memory_order_acquire);
+  }
+  return free;
 }
 
-// There is no code for it.
-bool is_terminated(const OrtStatus* failed) {
-  return std::string_view(api().GetErrorMessage(failed)).find("terminate flag") !=
-         std::string_view::npos;
+// There is no code for it, and releases word it differently.
+bool is_of_shape(const OrtStatus* failed) {
+  const std::string_view message = api().GetErrorMessage(failed);
+  return message.find("pre-allocated output OrtValues") != std::string_view::npos ||
+         message.find("shape verification failed") != std::string_view::npos;
 }
 
 }  // namespace
@@ -51,39 +58,38 @@ std::vector<at::Tensor> Session::run(Prepared& prepared, at::ArrayRef<size_t> ou
                                      OrtRunOptions* options) const {
   const bool resized = prepared.feeds.take_resized();
   const bool renewed = prepared.feeds.take_renewed();
-  if (!repeats_ || outputs.data() != all_outputs_.data()) {
-    prepared.forget_outputs();
-    return run(prepared.feeds, outputs, options);
-  }
   if (resized) {
     prepared.forget_outputs();
   } else if (renewed) {
     // Binding an input again costs more than what a binding saves in one run.
     prepared.forget_bindings();
   }
+  prepared.feeds.require_all();
+  if (!repeats_.load(std::memory_order_relaxed) || outputs != all_outputs()) {
+    return run(prepared.feeds, outputs, options);
+  }
   require_here();
-  std::vector<at::Tensor> results;
-  results.reserve(outputs.size());
   const auto free = std::ranges::find_if(prepared.kept, is_free);
   if (free != prepared.kept.end()) {
     StatusHandle failed = repeat(*free, prepared.feeds, renewed, options);
     if (failed == nullptr) {
+      std::vector<at::Tensor> results;
+      results.reserve(outputs.size());
       for (const ValuePtr& value : free->outputs) {
         value->renew_version();
         results.push_back(value->to_tensor());
       }
       return results;
     }
-    // A model that gives another shape than it declares has the right to, and is run again.
     prepared.forget_outputs();
-    if (is_terminated(failed.get())) {
+    if (!is_of_shape(failed.get())) {
       check_status(failed.release());
     }
+    // The model gives another shape than it declares, and will do so again.
+    repeats_.store(false, std::memory_order_relaxed);
   }
   Values values = run_values(prepared.feeds, outputs, options);
-  for (size_t i = 0; i < values.size(); ++i) {
-    results.push_back(owned_tensor(values, i, prepared.feeds));
-  }
+  std::vector<at::Tensor> results = to_tensors(prepared.feeds, values);
   if (are_fit(values, results)) {
     prepared.oldest() = {.outputs = std::move(values), .binding = nullptr};
   }

@@ -153,6 +153,7 @@ Session::Session(const ProviderUse& use, SessionConfig config, const SessionOpti
     lanes_ = make_lanes(*accelerator, use.stream);
   }
   repeats_ = can_repeat();
+  prepared_ = std::make_unique<PreparedRuns>(inputs_, moves_inputs_);
   const std::vector<std::string> used = providers();
   if (!config_.initializers.empty()) {
     require_cpu_for_initializers(used);  // `options` may bring providers of their own

@@ -15,6 +15,7 @@
 #include <ortdl/targets.h>
 #include <ortdl/value.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -72,10 +73,11 @@ class Session final : public torch::CustomClassHolder {
                                             OrtRunOptions* options = nullptr) const;
 
   /// Empty feeds, and what an earlier run left, for the run below.
-  [[nodiscard]] Preparation prepare() const { return prepared_->take(inputs_, moves_inputs_); }
-  /// As above, with the complete feeds of `prepared`, but faster: where all outputs are wanted, and
-  /// are small and of shapes that follow from those of the inputs, they are written into the memory
-  /// of an earlier run's once nothing else holds that.
+  [[nodiscard]] Preparation prepare() const { return prepared_->take(); }
+  /// As above, with the feeds of `prepared`, which this session lent, but faster: where all outputs
+  /// are wanted, and are small and of shapes that follow from those of the inputs, they are written
+  /// into the memory of an earlier run's once nothing else holds that.
+  /// \throws as above; c10::ValueError if an input was not given.
   [[nodiscard]] std::vector<at::Tensor> run(Prepared& prepared, at::ArrayRef<size_t> outputs,
                                             OrtRunOptions* options = nullptr) const;
 
@@ -198,9 +200,9 @@ class Session final : public torch::CustomClassHolder {
   std::vector<const OrtEpDevice*> ep_devices_;  // of each input, or null
   bool moves_inputs_;
   bool torch_memory_;
-  bool repeats_ = false;
+  mutable std::atomic<bool> repeats_ = false;
   std::shared_ptr<Lanes> lanes_;  // null on the CPU
-  std::unique_ptr<PreparedRuns> prepared_ = std::make_unique<PreparedRuns>();
+  std::unique_ptr<PreparedRuns> prepared_;
 };
 
 using SessionPtr = c10::intrusive_ptr<Session>;

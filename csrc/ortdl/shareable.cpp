@@ -104,6 +104,16 @@ at::Tensor dense_copy(const at::Tensor& tensor) {
   return tensor.resolve_conj().resolve_neg().detach().clone(at::MemoryFormat::Contiguous);
 }
 
+// What no copy makes good.
+void require_memory(const at::Tensor& tensor) {
+  TORCH_CHECK_TYPE(tensor.defined(), "an undefined tensor was given: expected a tensor");
+  refuse_indirect(tensor);
+  static_cast<void>(element_type(tensor.scalar_type()));
+  TORCH_CHECK_BUFFER(!needs_grad(tensor), "the tensor requires grad, ", kGradRemedy);
+  static_cast<void>(memory_info(tensor.device()));
+  require_all_bytes(tensor);
+}
+
 }  // namespace
 
 namespace detail {
@@ -115,12 +125,7 @@ bool is_shareable(const at::Tensor& tensor) {
 }
 
 at::Tensor make_shareable(const at::Tensor& tensor, Copy copy) {
-  TORCH_CHECK_TYPE(tensor.defined(), "an undefined tensor was given: expected a tensor");
-  refuse_indirect(tensor);
-  static_cast<void>(element_type(tensor.scalar_type()));
-  TORCH_CHECK_BUFFER(!needs_grad(tensor), "the tensor requires grad, ", kGradRemedy);
-  static_cast<void>(memory_info(tensor.device()));
-  require_all_bytes(tensor);
+  require_memory(tensor);
   const bool lazy = is_lazy(tensor);
   TORCH_CHECK_BUFFER(!lazy || copy != Copy::kNever,
                      "the tensor's elements in memory differ from its values (a pending negation "
@@ -144,7 +149,7 @@ void require_shareable(const at::Tensor& tensor) {
   if (detail::is_shareable(tensor)) {
     return;
   }
-  const at::Tensor copied = detail::make_shareable(tensor, Copy::kIfNeeded);
+  require_memory(tensor);
   TORCH_CHECK_BUFFER(!is_lazy(tensor),
                      "the tensor's elements in memory differ from its values (a "
                      "pending negation or conjugation, or a lazy zero tensor), "

@@ -131,7 +131,6 @@ void set_named(Feeds& feeds, const Session& session, PyObject* mapping) {
 std::vector<at::Tensor> run_without_gil(const Session& session, Prepared& prepared,
                                         at::ArrayRef<size_t> outputs,
                                         OrtRunOptions* options = nullptr) {
-  prepared.feeds.require_all();
   return run_interruptibly([&] { return session.run(prepared, outputs, options); });
 }
 

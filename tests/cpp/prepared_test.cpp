@@ -22,12 +22,12 @@ std::vector<at::Tensor> run(const SessionPtr& session, const std::vector<at::Ten
 }
 
 TEST_F(PreparedTest, AThreadGetsItsOwnBack) {
-  const PreparedRuns runs;
   const std::vector<Node> inputs;
-  const Prepared* first = runs.take(inputs, false).get();
-  EXPECT_EQ(runs.take(inputs, false).get(), first);
-  const Preparation held = runs.take(inputs, false);
-  const Preparation other = runs.take(inputs, false);
+  const PreparedRuns runs(inputs, false);
+  const Prepared* first = runs.take().get();
+  EXPECT_EQ(runs.take().get(), first);
+  const Preparation held = runs.take();
+  const Preparation other = runs.take();
   EXPECT_EQ(held.get(), first);
   EXPECT_NE(other.get(), first);
 }
@@ -79,11 +79,62 @@ TEST_F(PreparedTest, DroppedOutputsAreWrittenIntoAgain) {
 
 TEST_F(PreparedTest, OutputsThatAreDroppedOnAnotherThreadToo) {
   const SessionPtr session = load(onnx::add(Shape({"n"})));
-  const at::Tensor x = at::arange(4.F);
-  for (int i = 0; i < 100; ++i) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 200; ++i) {
+    const at::Tensor x = at::full({4}, static_cast<float>(i));
     at::Tensor y = run(session, {x, x})[0];
-    std::thread([taken = std::move(y), x] { EXPECT_TRUE(at::equal(taken, x + x)); }).join();
+    threads.emplace_back([taken = std::move(y), x] { EXPECT_TRUE(at::equal(taken, x + x)); });
   }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
+TEST_F(PreparedTest, IncompleteFeedsAreRefusedAndLeaveNothingStale) {
+  const SessionPtr session = load(onnx::add(Shape({"n"})));
+  const at::Tensor y = at::ones({2});
+  for (int i = 0; i < 3; ++i) {
+    run(session, {at::zeros({2}), y});
+  }
+  at::Tensor x = at::full({2}, 5.F);
+  {
+    const Preparation prepared = session->prepare();
+    prepared->feeds.set(0, x);
+    expect_error<c10::ValueError>(
+        [&] { static_cast<void>(session->run(*prepared, session->all_outputs())); },
+        {"was not given"});
+  }
+  EXPECT_TRUE(at::equal(run(session, {x, y})[0], at::full({2}, 6.F)));
+}
+
+TEST_F(PreparedTest, SomeOfTheOutputsAreOnlySome) {
+  const std::string type = onnx::tensor_type(onnx::kFloat, Shape({"n"}));
+  const SessionPtr session =
+      load(onnx::model({{"Add", {"a", "a"}, {"b"}}, {"Mul", {"a", "a"}, {"c"}}}, {{"a", type}},
+                       {{"b", type}, {"c", type}}));
+  const at::Tensor x = at::full({2}, 3.F);
+  for (int i = 0; i < 3; ++i) {
+    const Preparation prepared = session->prepare();
+    prepared->feeds.set(0, x);
+    const std::vector<at::Tensor> all = session->run(*prepared, session->all_outputs());
+    ASSERT_EQ(all.size(), 2U);
+    const std::vector<at::Tensor> some =
+        session->run(*prepared, session->all_outputs().slice(0, 1));
+    ASSERT_EQ(some.size(), 1U);
+    EXPECT_TRUE(at::equal(some[0], all[0]));
+    EXPECT_NE(some[0].const_data_ptr(), all[0].const_data_ptr());
+  }
+}
+
+TEST_F(PreparedTest, FeedsThatWereMovedAwayDoNotComeBack) {
+  const SessionPtr session = load(onnx::add(Shape({"n"})));
+  const at::Tensor x = at::ones({2});
+  for (int i = 0; i < 2; ++i) {
+    const Preparation prepared = session->prepare();
+    const Feeds taken = std::move(prepared->feeds);
+    EXPECT_EQ(taken.size(), 2U);
+  }
+  EXPECT_TRUE(at::equal(run(session, {x, x})[0], at::full({2}, 2.F)));
 }
 
 }  // namespace

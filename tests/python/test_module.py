@@ -6,6 +6,7 @@ import io
 import multiprocessing
 import pickle
 from pathlib import Path
+from typing import ClassVar
 
 import onnxruntime
 import pytest
@@ -371,6 +372,29 @@ def test_names_as_programs_have_them() -> None:
         module(a, b, _class=b)
     with refused(ValueError, "input_2", "input.1"):
         module(input_2=a)
+    with refused(ValueError, "'input.1', 'input_1', 'class'", "once"):
+        module(**{"input.1": a, "input_1": b, "class": b})
+
+
+class WithIgnored(OnnxModule):
+    """A model with something of its own that TorchScript is to leave alone."""
+
+    __jit_ignored_attributes__: ClassVar[list[str]] = [
+        *OnnxModule.__jit_ignored_attributes__,
+        "own",
+        "later",
+    ]
+
+    def __init__(self, model: bytes) -> None:
+        super().__init__(model)
+        self.own = "kept"
+
+
+def test_what_a_subclass_ignores_is_saved_all_the_same() -> None:
+    module = WithIgnored(subtract())
+    for made in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert made.own == "kept"
+        assert torch.equal(made(LEFT[0], RIGHT[0])[0], module(LEFT[0], RIGHT[0])[0])
 
 
 @pytest.mark.usefixtures("nothing_exported")

@@ -166,6 +166,14 @@ def test_sizes_that_depend_on_the_elements(declared: tuple[int | str]) -> None:
         assert session(x)[0].tolist() == [v for v in values if v > 0]
 
 
+def test_a_model_that_lies_runs_as_in_stock_onnxruntime() -> None:
+    graph = positive(("n",))
+    session = InferenceSession(graph)
+    for values in [[1, 2], [1, -2], [3, 4], [-1, -1], [-1, 5]] * 2:
+        x = torch.tensor(values, dtype=torch.float32)
+        assert session(x)[0].numpy().tolist() == stock(graph, x)[0].tolist()
+
+
 def test_a_failed_run_says_why_and_leaves_nothing_behind() -> None:
     session = InferenceSession(gathered())
     index = torch.tensor([2])
