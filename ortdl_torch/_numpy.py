@@ -12,6 +12,9 @@ from ortdl_torch import _C
 if TYPE_CHECKING:
     from ortdl_torch.value import OrtValue
 
+# Older ones make every array that comes through DLPack read-only.
+_TAKES_DLPACK = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+
 PACKED_BITS = _C.packed_bits()
 """The width of an element of each packed type, by ONNX's number of the type."""
 
@@ -78,9 +81,12 @@ def _ml_element_types() -> dict[np.dtype[Any], int]:
 
 def to_value(array: np.ndarray[Any, Any], *, copy: bool | None) -> OrtValue:
     """A value of ``array``; errors and ``copy`` as :func:`ortdl_torch.from_dlpack` has them."""
-    if (element_type := _ml_element_types().get(array.dtype)) is None:
-        if array.dtype.kind not in "biufc":
-            raise TypeError(f"ONNX Runtime has no element type for the dtype {array.dtype.name}")
+    dtype = array.dtype
+    # NumPy's own dtypes are none of ml_dtypes', and to look one up takes its hash.
+    element_type = None if dtype.isbuiltin == 1 else _ml_element_types().get(dtype)
+    if element_type is None:
+        if dtype.kind not in "biufc":
+            raise TypeError(f"ONNX Runtime has no element type for the dtype {dtype.name}")
         return _C.from_dlpack(array, copy=copy)
     # NumPy's DLPack knows no dtype of ml_dtypes, but every dtype's bits.
     return _C.reinterpreted(
@@ -90,6 +96,8 @@ def to_value(array: np.ndarray[Any, Any], *, copy: bool | None) -> OrtValue:
 
 def to_array(value: _C.OrtValueBase) -> np.ndarray[Any, Any]:
     """An array of ``value``'s elements: over its memory, but for packed types and accelerators."""
+    if _TAKES_DLPACK and value._fits_numpy():
+        return np.from_dlpack(value)
     if value.device.type != "cpu":
         value = _C.from_dlpack(value, device="cpu")
     element_type = value.element_type()

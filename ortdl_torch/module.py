@@ -16,7 +16,7 @@ from torch.compiler import is_dynamo_compiling
 from ortdl_torch._outputs import Outputs, maker, outputs_type
 from ortdl_torch._script import as_identifiers, scriptable
 from ortdl_torch._wording import with_article
-from ortdl_torch.session import InferenceSession, Initializers, Model, Providers, is_dense
+from ortdl_torch.session import InferenceSession, Initializers, Model, NodeArg, Providers, is_dense
 
 # Tensors with these have no memory to read: what they stand for is reached through the dispatcher.
 _STAND_INS = (
@@ -112,10 +112,11 @@ class OnnxModule(torch.nn.Module):
             )
 
     def _set_session(self, session: InferenceSession) -> None:
+        inputs = session.get_inputs()
+        _require_text((*inputs, *session.get_outputs()))
         self.__dict__["session"] = session
         # Tracing and exporting find what the op takes only as an attribute.
         self.script_object = session.script_object
-        inputs = session.get_inputs()
         self._input_names = tuple(node.name for node in inputs)
         made = zip(as_identifiers(self._input_names), self._input_names, strict=True)
         self._renamed = {identifier: name for identifier, name in made if identifier != name}
@@ -217,6 +218,17 @@ class OnnxModule(torch.nn.Module):
 
 def _blank(cls: type[OnnxModule]) -> OnnxModule:
     return cls.__new__(cls)
+
+
+def _require_text(nodes: Sequence[NodeArg]) -> None:
+    for node in nodes:
+        try:
+            node.name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"the model has the name {node.name!r}, which is no UTF-8, and graphs keep names "
+                "as text: rename it in the model, or use an InferenceSession"
+            ) from None
 
 
 def _reason_for_eager(session: InferenceSession) -> str | None:

@@ -106,6 +106,15 @@ void require_unchanged(const ModelFile& file) {
               "runs, and is not saved: make the session again");
 }
 
+void require_regular(const std::vector<ModelFile>& files) {
+  for (const ModelFile& file : files) {
+    std::error_code unknown;
+    TORCH_CHECK(file.stamp.has_value() || !fs::exists(file.path, unknown), "the model's file '",
+                file.path, "' cannot be loaded: ", instead_of_file(file.path),
+                ". Give the path of an ONNX file, or the model's bytes");
+  }
+}
+
 void require_inside(const std::vector<ModelFile>& files) {
   const fs::path model(files.front().path);
   const fs::path folder = real(model.parent_path());

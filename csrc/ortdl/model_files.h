@@ -43,6 +43,10 @@ struct ModelFile {
 /// \throws c10::Error if `file` is not as it was.
 void require_unchanged(const ModelFile& file);
 
+/// \throws c10::Error if something else than a regular file is where one of `files` ought to be:
+///   reading a FIFO or a device may never end. What is not there at all is left to ONNX Runtime.
+void require_regular(const std::vector<ModelFile>& files);
+
 /// \throws c10::ValueError if one of `files` lies outside of the model's folder, and outside of
 /// that
 ///   which its file really lies in: by an absolute name, by "..", or by a link. ONNX Runtime

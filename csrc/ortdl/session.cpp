@@ -32,6 +32,7 @@ SessionConfig located(SessionConfig config) {
     if (!config.files.empty()) {
       require_same(config.files, found);
     }
+    require_regular(found);
     config.path = found.front().path;
     config.files = std::move(found);
   }

@@ -14,6 +14,16 @@
 
 namespace ortdl::python {
 
+/// The string `text`, for a static: the one that Python's own names are compared with by address.
+/// It is never released. \throws python_error
+[[nodiscard]] inline PyObject* interned(const char* text) {
+  PyObject* string = PyUnicode_InternFromString(text);
+  if (string == nullptr) {
+    throw python_error();
+  }
+  return string;
+}
+
 /// Whether `object` is a torch.Tensor or of a subclass. PyTorch's own check believes what an object
 /// says of its class, and then reads memory that is no tensor's.
 inline bool is_tensor(PyObject* object) noexcept {
@@ -48,19 +58,50 @@ inline int64_t int_arg(PyObject* object, const char* role) {
   return number;
 }
 
-/// The name that the string `object` is, as long as it lives.
+/// The name `text` of a model as Python has it: what is no UTF-8 becomes lone surrogates, as in the
+/// names of files, so that `name_arg` gives the same bytes back. \throws py::error_already_set
+inline py::object name_result(std::string_view text) {
+  auto name = py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
+  if (!name) {
+    throw py::error_already_set();
+  }
+  return name;
+}
+
+/// The bytes of a name that was given, as long as the string and this live.
+class Name {
+ public:
+  explicit Name(std::string_view text, py::object holder = {}) noexcept
+      : holder_(std::move(holder)), text_(text) {}
+  operator std::string_view() const noexcept { return text_; }  // NOLINT(google-explicit-*)
+
+ private:
+  py::object holder_;  // of the bytes; null where the string has them
+  std::string_view text_;
+};
+
+/// The name that the string `object` is.
 /// \throws c10::TypeError that says `role` for anything else, c10::ValueError for a string that
-///   UTF-8 has not.
-inline std::string_view name_arg(PyObject* object, const char* role) {
+///   neither UTF-8 nor `name_result` has.
+inline Name name_arg(PyObject* object, const char* role) {
   TORCH_CHECK_TYPE(PyUnicode_Check(object), role, " must be a string, not ",
                    Py_TYPE(object)->tp_name);
   Py_ssize_t size = 0;
   const char* text = PyUnicode_AsUTF8AndSize(object, &size);
   if (text != nullptr) [[likely]] {
-    return {text, static_cast<size_t>(size)};
+    return Name(std::string_view(text, static_cast<size_t>(size)));
   }
   if (PyErr_ExceptionMatches(PyExc_UnicodeEncodeError) == 0) {
     throw python_error();
+  }
+  PyErr_Clear();
+  auto encoded = py::reinterpret_steal<py::object>(
+      PyUnicode_AsEncodedString(object, "utf-8", "surrogateescape"));
+  if (encoded) {
+    const std::string_view bytes(PyBytes_AS_STRING(encoded.ptr()),
+                                 static_cast<size_t>(PyBytes_GET_SIZE(encoded.ptr())));
+    return Name(bytes, std::move(encoded));
   }
   PyErr_Clear();
   const auto shown = py::reinterpret_steal<py::object>(PyObject_ASCII(object));
@@ -82,7 +123,8 @@ inline std::pair<int64_t, int64_t> pair_arg(PyObject* object, const char* role) 
 /// object says of its class.
 template <typename Class>
 bool is_of(py::handle object) {
-  auto* type = reinterpret_cast<PyTypeObject*>(py::type::of<Class>().ptr());
+  // Looked up once: no class of pybind11's is ever registered anew.
+  static auto* const type = reinterpret_cast<PyTypeObject*>(py::type::of<Class>().ptr());
   return PyObject_TypeCheck(object.ptr(), type) != 0;
 }
 

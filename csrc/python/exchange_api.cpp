@@ -1,4 +1,5 @@
 #include <ATen/ops/empty.h>
+#include <python/args.h>
 #include <python/capsule.h>
 #include <python/exchange_api.h>
 #include <python/guarded.h>
@@ -86,6 +87,14 @@ void require_success(int failed, PyObject* object) {
                      " failed and said no reason");
 }
 
+// True if `type` surely has no attribute `name`, which most types have not: told without the error
+// that asking for it would make and drop.
+bool lacks(PyTypeObject* type, PyObject* name) {
+  const PyTypeObject* of_type = Py_TYPE(type);
+  return of_type->tp_getattro == PyType_Type.tp_getattro && _PyType_Lookup(type, name) == nullptr &&
+         _PyType_Lookup(Py_TYPE(type), name) == nullptr;
+}
+
 const DLPackExchangeAPI table{
     .header = {.version = {.major = DLPACK_MAJOR_VERSION, .minor = DLPACK_MINOR_VERSION},
                .prev_api = nullptr},
@@ -108,8 +117,13 @@ void add_exchange_api(PyObject* cls) {
 }
 
 const DLPackExchangeAPI* find_exchange_api(PyObject* object) {
-  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  const auto capsule = py::reinterpret_steal<py::object>(PyObject_GetAttrString(type, kAttribute));
+  static PyObject* const name = interned(kAttribute);
+  PyTypeObject* type = Py_TYPE(object);
+  if (lacks(type, name)) {
+    return nullptr;
+  }
+  const auto capsule =
+      py::reinterpret_steal<py::object>(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
   if (!capsule) {
     if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) {
       throw python_error();

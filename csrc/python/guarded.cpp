@@ -9,11 +9,16 @@ namespace {
 
 PyObject* ort_error_class = nullptr;
 
-void set_ort_error(const OrtError& error) {
-  // It may quote a damaged model, whose bytes are no UTF-8.
+// What `error` says. It may quote a model, whose bytes may be no UTF-8: these are escaped, and not
+// left as surrogates, which cannot be printed.
+py::object message_of(const c10::Error& error) {
   const std::string_view said = error.what_without_backtrace();
-  const auto message = py::reinterpret_steal<py::object>(
-      PyUnicode_DecodeUTF8(said.data(), static_cast<Py_ssize_t>(said.size()), "replace"));
+  return py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(said.data(), static_cast<Py_ssize_t>(said.size()), "backslashreplace"));
+}
+
+void set_ort_error(const OrtError& error) {
+  const py::object message = message_of(error);
   const auto instance = py::reinterpret_steal<py::object>(
       message ? PyObject_CallOneArg(ort_error_class, message.ptr()) : nullptr);
   if (instance) {
@@ -26,6 +31,26 @@ PyObject* rethrow_as_torch_does() {
   HANDLE_TH_ERRORS
   throw;
   END_HANDLE_TH_ERRORS
+}
+
+// PyTorch tells which Python error it is, but loses it where it cannot decode the text.
+void set_torch_error(const c10::Error& error) {
+  static_cast<void>(rethrow_as_torch_does());
+  if (PyErr_ExceptionMatches(PyExc_UnicodeDecodeError) == 0) {
+    return;
+  }
+  PyErr_Clear();
+  PyObject* kind = PyExc_RuntimeError;
+  if (dynamic_cast<const c10::ValueError*>(&error) != nullptr) {
+    kind = PyExc_ValueError;
+  } else if (dynamic_cast<const c10::TypeError*>(&error) != nullptr) {
+    kind = PyExc_TypeError;
+  } else if (dynamic_cast<const c10::BufferError*>(&error) != nullptr) {
+    kind = PyExc_BufferError;
+  }
+  if (const py::object message = message_of(error)) {
+    PyErr_SetObject(kind, message.ptr());
+  }
 }
 
 }  // namespace
@@ -51,6 +76,8 @@ void set_python_error() noexcept {
                    error.what());
     } catch (const std::bad_alloc&) {
       PyErr_NoMemory();
+    } catch (const c10::Error& error) {
+      set_torch_error(error);
     } catch (...) {
       static_cast<void>(rethrow_as_torch_does());
     }

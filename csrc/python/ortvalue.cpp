@@ -85,6 +85,14 @@ at::Tensor memory(const Value& value) { return value.bytes(); }
 bool read_only(const Value& value) { return value.read_only(); }
 at::Device device(const Value& value) { return value.device(); }
 
+// Whether NumPy itself has the element type, and can reach the elements.
+bool fits_numpy(const Value& value) {
+  const DLDataType type = value.type().dlpack;
+  const bool known =
+      type.code == kDLInt || type.code == kDLUInt || type.code == kDLFloat || type.code == kDLBool;
+  return known && type.bits >= 8 && value.device().is_cpu();
+}
+
 std::optional<at::ScalarType> dtype(const Value& value) {
   const at::ScalarType scalar = value.type().scalar;
   return scalar == at::ScalarType::Undefined ? std::nullopt : std::optional(scalar);
@@ -157,6 +165,7 @@ std::array methods{
     method_def<packed>("packed",
                        "The elements' bytes as a flat uint8 tensor that shares their memory."),
     method_def<memory>("_memory", "As packed(), of read-only values too: for reading only."),
+    method_def<fits_numpy>("_fits_numpy", "True if NumPy takes the value through DLPack."),
     PyMethodDef{"__dlpack__", c_function(dlpack), METH_FASTCALL | METH_KEYWORDS, kDlpack},
     PyMethodDef{"__dlpack_device__", dlpack_device_tuple, METH_NOARGS,
                 "The device as DLPack names it: (1, 0) is the CPU, (2, i) CUDA, (10, i) ROCm."},
@@ -214,7 +223,7 @@ const ValuePtr& unwrap_value(PyObject* object, ValuePtr& storage) {
   TORCH_CHECK_TYPE(storage.defined(),
                    "expected an ortdl_torch.OrtValue, torch.classes.ortdl.OrtValue or "
                    "onnxruntime.OrtValue, not ",
-                   Py_TYPE(object)->tp_name);
+                   described_stranger(object));
   return storage;
 }
 

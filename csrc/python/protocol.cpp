@@ -3,13 +3,14 @@
 #include <python/protocol.h>
 #include <python/stream_arg.h>
 
+#include <array>
 #include <utility>
 
 namespace ortdl::python {
 namespace {
 
 // True if looking `name` up finds something without running the object's own code.
-bool exists_statically(py::handle object, const char* name) {
+bool exists_statically(py::handle object, py::handle name) {
   const py::object missing = py::module_::import("builtins").attr("object")();
   const py::object found =
       py::module_::import("inspect").attr("getattr_static")(object, name, missing);
@@ -18,14 +19,14 @@ bool exists_statically(py::handle object, const char* name) {
 
 // True if `error` says that `object` itself has no attribute `name`. An error that names another
 // attribute or object comes from within the lookup.
-bool says_missing(const py::error_already_set& error, py::handle object, const char* name) {
+bool says_missing(const py::error_already_set& error, py::handle object, py::handle name) {
   const py::object named = py::getattr(error.value(), "name", py::none());
   const py::object owner = py::getattr(error.value(), "obj", py::none());
-  return named.is_none() || (named.equal(py::str(name)) && (owner.is_none() || owner.is(object)));
+  return named.is_none() || (named.equal(name) && (owner.is_none() || owner.is(object)));
 }
 
 // The method `name`: a TypeError if the object has none, but what its own lookup raises unchanged.
-py::object protocol_method(PyObject* object, const char* name) {
+py::object protocol_method(PyObject* object, py::handle name) {
   try {
     return py::handle(object).attr(name);
   } catch (py::error_already_set& error) {
@@ -36,20 +37,53 @@ py::object protocol_method(PyObject* object, const char* name) {
     py::raise_from(error, PyExc_TypeError,
                    c10::str("expected a DLPack capsule or an object with __dlpack__ and "
                             "__dlpack_device__, but a ",
-                            Py_TYPE(object)->tp_name, " has no ", name)
+                            Py_TYPE(object)->tp_name, " has no ", py::cast<std::string>(name))
                        .c_str());
     throw py::error_already_set();
   }
 }
 
 DLDevice device_of_producer(PyObject* object) {
-  const py::object answer = protocol_method(object, "__dlpack_device__")();
+  static PyObject* const name = interned("__dlpack_device__");
+  const py::object answer = protocol_method(object, name)();
   const auto [type, index] = pair_arg(answer.ptr(), "what __dlpack_device__() gives");
   TORCH_CHECK_VALUE(std::in_range<int32_t>(type) && std::in_range<int32_t>(index),
                     "__dlpack_device__() of a ", Py_TYPE(object)->tp_name, " gave (", type, ", ",
                     index, "), which no device can be");
   return {.device_type = static_cast<DLDeviceType>(type), .device_id = static_cast<int32_t>(index)};
 }
+
+// The keyword arguments of a call. There is no dictionary in between, which costs more than what
+// most producers do.
+class Keywords {
+ public:
+  void add(PyObject* name, py::object value) {
+    names_.at(count_) = name;
+    values_.at(count_++) = std::move(value);
+  }
+
+  [[nodiscard]] py::object call(py::handle function) const {
+    const py::tuple names(count_);
+    std::array<PyObject*, kMost> values{};
+    for (size_t i = 0; i < count_; ++i) {
+      PyTuple_SET_ITEM(names.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(names_.at(i)));
+      values.at(i) = values_.at(i).ptr();
+    }
+    PyObject* answer =
+        PyObject_Vectorcall(function.ptr(), values.data(), 0, count_ == 0 ? nullptr : names.ptr());
+    if (answer == nullptr) {
+      throw py::error_already_set();
+    }
+    return py::reinterpret_steal<py::object>(answer);
+  }
+
+ private:
+  static constexpr size_t kMost = 3;
+
+  std::array<PyObject*, kMost> names_{};  // interned
+  std::array<py::object, kMost> values_;
+  size_t count_ = 0;
+};
 
 // Asks a producer with its accelerator, if it is on one, current.
 class Question {
@@ -58,15 +92,17 @@ class Question {
       : method_(std::move(method)), accelerator_(accelerator), guard_(guard) {
     if (accelerator_.has_value()) {
       guard_.enter(*accelerator_);  // initialises PyTorch's side, or says why not
-      options_["stream"] = stream_number(current_stream(*accelerator_));
+      stream_ = py::int_(stream_number(current_stream(*accelerator_)));
     }
   }
 
   // The producer's capsule: in its newest form if it knows how to be asked for that.
   [[nodiscard]] py::object capsule(Copy copy) const {
-    py::dict options = newest();
+    static PyObject* const name = interned("copy");
+    Keywords options = basic();
+    add_newest(options);
     if (copy == Copy::kNever) {
-      options["copy"] = false;
+      options.add(name, py::bool_(false));
     }
     try {
       return ask(options);
@@ -75,16 +111,17 @@ class Question {
         throw;
       }
     }
-    return ask(options_);
+    return ask(basic());
   }
 
   // A capsule of the elements on the CPU; null, where `optional`, if the producer does not know or
   // cannot do such a move.
   [[nodiscard]] py::object capsule_on_host(bool optional) const {
     // The standard wants no stream with it: the answer is to be ready.
-    py::dict options = newest();
-    options.attr("pop")("stream", py::none());
-    options["dl_device"] = py::make_tuple(static_cast<int>(kDLCPU), 0);
+    static PyObject* const name = interned("dl_device");
+    Keywords options;
+    add_newest(options);
+    options.add(name, py::make_tuple(static_cast<int>(kDLCPU), 0));
     try {
       return ask(options);
     } catch (py::error_already_set& error) {
@@ -96,24 +133,33 @@ class Question {
   }
 
  private:
-  [[nodiscard]] py::dict newest() const {
-    py::dict options(options_.attr("copy")());
-    options["max_version"] = py::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+  // What every producer understands.
+  [[nodiscard]] Keywords basic() const {
+    static PyObject* const name = interned("stream");
+    Keywords options;
+    if (stream_) {
+      options.add(name, stream_);
+    }
     return options;
   }
 
-  [[nodiscard]] py::object ask(const py::dict& options) const {
+  static void add_newest(Keywords& options) {
+    static PyObject* const name = interned("max_version");
+    options.add(name, py::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION));
+  }
+
+  [[nodiscard]] py::object ask(const Keywords& options) const {
     guard_.restore();  // an earlier answer may have changed what is current
     if (accelerator_.has_value()) {
       guard_.enter(*accelerator_);
     }
-    return method_(**options);
+    return options.call(method_);
   }
 
   py::object method_;
   std::optional<at::Device> accelerator_;
   CurrentDeviceGuard& guard_;
-  py::dict options_;  // what every producer understands
+  py::object stream_;  // null where there is none
 };
 
 // PyTorch's device for what a producer named; nothing where this PyTorch has none.
@@ -128,7 +174,8 @@ std::optional<at::Device> known_device(DLDevice device) {
 }  // namespace
 
 ValuePtr import_by_protocol(PyObject* object, const Delivery& delivery, CurrentDeviceGuard& guard) {
-  py::object method = protocol_method(object, "__dlpack__");
+  static PyObject* const name = interned("__dlpack__");
+  py::object method = protocol_method(object, name);
   const DLDevice named = device_of_producer(object);
   guard.restore();
   const std::optional<at::Device> device = known_device(named);

@@ -267,10 +267,10 @@ py::list nodes(const std::vector<Node>& nodes) {
       if (node.shape[i] >= 0) {
         shape.append(node.shape[i]);
       } else {
-        shape.append(node.symbols[i].empty() ? py::none() : py::object(py::str(node.symbols[i])));
+        shape.append(node.symbols[i].empty() ? py::none() : name_result(node.symbols[i]));
       }
     }
-    result.append(py::make_tuple(node.name, node.type, shape));
+    result.append(py::make_tuple(name_result(node.name), name_result(node.type), shape));
   }
   return result;
 }

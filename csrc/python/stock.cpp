@@ -91,6 +91,20 @@ void set_stock_classes(PyObject* wrapper, PyObject* native, PyObject* made) {
   }
 }
 
+std::string described_stranger(PyObject* object) {
+  const std::string name = Py_TYPE(object)->tp_name;
+  if (!name.ends_with("OrtValue")) {
+    return name;
+  }
+  const py::handle type(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  const py::object module = py::getattr(type, "__module__", py::none());
+  const std::string home = py::isinstance<py::str>(module) ? module.cast<std::string>() : "?";
+  return c10::str("an OrtValue of the module '", home,
+                  "', which is another class: one of a second onnxruntime in this process, or the "
+                  "one inside of onnxruntime.OrtValue. Pass ortdl_torch.from_dlpack(value), which "
+                  "shares its memory");
+}
+
 ValuePtr value_of_stock(PyObject* object) {
   if (stock_class == nullptr ||
       !PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(stock_class))) {

@@ -3,6 +3,8 @@
 #include <Python.h>
 #include <ortdl/value.h>
 
+#include <string>
+
 /// \file
 /// Values of the onnxruntime package.
 namespace ortdl::python {
@@ -21,5 +23,8 @@ void set_stock_classes(PyObject* wrapper, PyObject* native, PyObject* made);
 /// \throws c10::TypeError if it is no tensor, or of an unsupported type.
 /// \throws c10::ValueError if this PyTorch has no device for its memory.
 [[nodiscard]] ValuePtr value_of_stock(PyObject* object);
+
+/// What to say of `object`, which is none of the values that are known here.
+[[nodiscard]] std::string described_stranger(PyObject* object);
 
 }  // namespace ortdl::python

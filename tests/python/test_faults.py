@@ -145,15 +145,14 @@ def test_a_damaged_model(options: onnxruntime.SessionOptions) -> None:
     seen = use(load, damaged(difference_and_total(), 200))
     assert seen["OrtError"] > 100
     assert seen["ran"] > 0
-    # Names in it that are no text are found when they are listed for an error.
-    assert set(seen) <= {"OrtError", "ValueError", "TypeError", "UnicodeDecodeError", "ran"}
+    assert set(seen) <= {"OrtError", "ValueError", "TypeError", "ran"}
 
 
 def test_what_the_runtime_says_of_a_name_that_is_no_text(
     options: onnxruntime.SessionOptions,
 ) -> None:
     unknown = unary("Relu").replace(b"Relu", b"Re\xff\xfe")
-    with refused(OrtError, "Re\ufffd"):
+    with refused(OrtError, r"Re\xff\xfe"):
         InferenceSession(unknown, options)
 
 

@@ -1,6 +1,8 @@
 """Saved sessions that would read or write files or change while read, and what copies keep."""
 
+import _ctypes
 import copy
+import ctypes
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +33,32 @@ def test_entries_that_name_files_are_neither_saved_nor_loaded(tmp_path: Path) ->
     for hostile in (key, "session.model_external_initializers_file_folder_path"):
         with refused(ValueError, "damaged", hostile):
             loaded((*state[:3], {**state[3], hostile: str(tmp_path)}, *state[4:]))
+
+
+def mapped(library: Path) -> bool:
+    return str(library) in Path("/proc/self/maps").read_text()
+
+
+@pytest.mark.parametrize("place", [2, 3, 4], ids=["properties", "entries", "providers"])
+def test_no_library_is_loaded_by_a_state(place: int, tmp_path: Path) -> None:
+    library = tmp_path / "plugin.so"
+    library.write_bytes(Path(_ctypes.__file__).read_bytes())
+    keys = ("library", "ep_library", "backend_lib", "trt_extra_plugin_libs", "shared_lib")
+    options = dict.fromkeys(keys, str(library))
+    providers = onnxruntime.get_available_providers()
+    state = state_of(InferenceSession(unary("Relu")))
+    others = [(name, options) for name in ("PluginExecutionProvider", "QNNExecutionProvider")]
+    for hostile in [options] if place < 4 else [[other] for other in others]:
+        damaged = (*state[:place], hostile, *state[place + 1 :])
+        if place == 3:  # ONNX Runtime knows no such entry, and keeps what it does not know
+            loaded(damaged)
+        else:
+            with refused(ValueError, "library" if place == 2 else hostile[0][0]):
+                loaded(damaged)
+    assert onnxruntime.get_available_providers() == providers
+    assert not mapped(library)
+    ctypes.CDLL(str(library))
+    assert mapped(library)
 
 
 def test_lists_that_change_while_they_are_read_do_no_harm() -> None:

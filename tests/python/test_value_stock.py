@@ -26,6 +26,18 @@ def test_stock_value_becomes_tensor(dtype: type) -> None:
     assert from_ortvalue(stock, copy=True).data_ptr() != stock.data_ptr()
 
 
+def test_value_of_a_second_onnxruntime_is_named() -> None:
+    stock = Stock.ortvalue_from_numpy(np.ones(3, np.float32))
+    # As the class of another copy of the package is: equal in all but its identity.
+    other = type("OrtValue", (), dict(vars(Stock)))
+    second = other(stock._ortvalue)
+    for foreign, module in ((second, Stock.__module__), (stock._ortvalue, "pybind11_state")):
+        for convert in (from_ortvalue, InferenceSession(unary("Neg"))):
+            with refused(TypeError, "second onnxruntime", module, "ortdl_torch.from_dlpack(value)"):
+                convert(foreign)
+        assert from_dlpack(foreign).data_ptr() == stock.data_ptr()
+
+
 @every_kind
 @pytest.mark.parametrize("shape", [(4,), (2, 1, 2), (), (0, 3)], ids=str)
 def test_ours_becomes_stock_and_comes_back(kind: Kind, shape: tuple[int, ...]) -> None:
