@@ -2,6 +2,7 @@
 #include <ortdl/node.h>
 #include <ortdl/type_string.h>
 
+#include <memory>
 #include <sstream>
 
 namespace ortdl {
@@ -34,6 +35,7 @@ std::vector<Node> read_nodes(const OrtSession* session, Count count, Name name, 
   check_status((api().*count)(session, &size));
   OrtAllocator* allocator = nullptr;
   check_status(api().GetAllocatorWithDefaultOptions(&allocator));
+  const auto free = [allocator](char* text) noexcept { allocator->Free(allocator, text); };
   std::vector<Node> nodes(size);
   std::vector<const OrtMemoryInfo*> memories(size, nullptr);
   if (size > 0) {
@@ -42,7 +44,8 @@ std::vector<Node> read_nodes(const OrtSession* session, Count count, Name name, 
   for (size_t i = 0; i < size; ++i) {
     char* text = nullptr;
     check_status((api().*name)(session, i, allocator, &text));
-    nodes[i].name = take_string(text);
+    const std::unique_ptr<char, decltype(free)> owned(text, free);
+    nodes[i].name = owned.get();
     nodes[i].memory = memories[i];
     if (memories[i] != nullptr) {
       // ONNX Runtime itself copies to and from accelerators that PyTorch has no name for.

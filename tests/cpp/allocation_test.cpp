@@ -37,6 +37,12 @@ void* allocate(size_t bytes) {
 
 // These stand for the whole program's, PyTorch's and ONNX Runtime's too.
 void* operator new(size_t bytes) { return ortdl::test::allocate(bytes); }
+// The one that calls the first where no sanitizer has put its own in that place.
+void* operator new(size_t bytes, const std::nothrow_t& /*tag*/) noexcept try {
+  return ortdl::test::allocate(bytes);
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t /*bytes*/) noexcept { std::free(memory); }
 
