@@ -144,12 +144,4 @@ void check_status(OrtStatus* status) {
   throw OrtError(api().GetErrorCode(status), api().GetErrorMessage(status));
 }
 
-std::string take_string(char* pointer) {
-  OrtAllocator* allocator = nullptr;
-  check_status(api().GetAllocatorWithDefaultOptions(&allocator));
-  const auto free = [allocator](char* text) noexcept { allocator->Free(allocator, text); };
-  const std::unique_ptr<char, decltype(free)> owned(pointer, free);
-  return owned.get();
-}
-
 }  // namespace ortdl

@@ -92,7 +92,4 @@ using ShapeInfoHandle =
 using KeyValuesHandle =
     std::unique_ptr<::OrtKeyValuePairs, Releaser<&OrtApi::ReleaseKeyValuePairs>>;
 
-/// The string that `pointer` points to, freed with ONNX Runtime's default allocator.
-[[nodiscard]] std::string take_string(char* pointer);
-
 }  // namespace ortdl

@@ -104,15 +104,6 @@ TEST_F(RuntimeTest, NamesTheCodeOfAStatus) {
       {"UNKNOWN (99): what"});
 }
 
-TEST_F(RuntimeTest, TakesAString) {
-  OrtAllocator* allocator = nullptr;
-  check_status(api().GetAllocatorWithDefaultOptions(&allocator));
-  constexpr std::string_view text = "a name";
-  auto* copy = static_cast<char*>(allocator->Alloc(allocator, text.size() + 1));
-  std::memcpy(copy, text.data(), text.size() + 1);
-  EXPECT_EQ(take_string(copy), text);
-}
-
 // Each test is a process of its own, in which no runtime is attached yet.
 class RuntimeDeathTest : public ::testing::Test {
  protected:
