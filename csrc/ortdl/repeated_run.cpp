@@ -12,11 +12,19 @@ namespace {
 // more than that.
 constexpr size_t kMostKept = size_t{1} << 16;
 
+// Whether `value` has a shape that `node` declares: ONNX Runtime takes no other one to write into.
+bool is_as_declared(const Node& node, const Value& value) {
+  return std::ranges::equal(node.shape, value.sizes(), [](int64_t declared, int64_t size) {
+    return declared < 0 || declared == size;
+  });
+}
+
 // Whether `values` can be written into again: `tensors` are of their memory, not of copies.
-bool are_fit(const Session::Values& values, at::TensorList tensors) {
+bool are_fit(const std::vector<Node>& nodes, const Session::Values& values,
+             at::TensorList tensors) {
   size_t bytes = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (tensors[i].const_data_ptr() != values[i]->data()) {
+    if (tensors[i].const_data_ptr() != values[i]->data() || !is_as_declared(nodes[i], *values[i])) {
       return false;
     }
     bytes += values[i]->nbytes();
@@ -90,7 +98,7 @@ std::vector<at::Tensor> Session::run(Prepared& prepared, at::ArrayRef<size_t> ou
   }
   Values values = run_values(prepared.feeds, outputs, options);
   std::vector<at::Tensor> results = to_tensors(prepared.feeds, values);
-  if (are_fit(values, results)) {
+  if (are_fit(outputs_, values, results)) {
     prepared.oldest() = {.outputs = std::move(values), .binding = nullptr};
   }
   return results;

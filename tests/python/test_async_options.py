@@ -143,7 +143,11 @@ def test_log_settings_hold(threads: int, capfd: pytest.CaptureFixture) -> None:
     assert not told[4]
 
 
-@pytest.mark.parametrize("options", [3, {}, RunOptions, RunOptions.__new__(RunOptions)], ids=repr)
+@pytest.mark.parametrize(
+    "options",
+    [3, {}, RunOptions, RunOptions.__new__(RunOptions)],
+    ids=["number", "dict", "class", "uninitialised"],
+)
 def test_what_is_no_run_options(options: object) -> None:
     with refused(TypeError, "RunOptions"):
         InferenceSession(unary("Neg")).run_async(torch.ones(1), run_options=options)

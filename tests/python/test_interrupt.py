@@ -220,7 +220,8 @@ PROGRAMS = {
         0,
     ),
     "faulthandler before it": (
-        "faulthandler.register(signal.SIGINT, chain=True)\nraise SystemExit(0 if ends() else 1)",
+        "faulthandler.register(signal.SIGINT, all_threads=False, chain=True)\n"
+        "raise SystemExit(0 if ends() else 1)",
         0,
     ),
     "asyncio's handler, and Python's after it": (

@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from models import difference_and_total, info, model, positive, subtract, unary
+from models import difference_and_total, info, model, positive, reshaped, subtract, unary
 from onnx import TensorProto, helper
 from stock import stock
 from support import live, refused
@@ -172,6 +172,15 @@ def test_a_model_that_lies_runs_as_in_stock_onnxruntime() -> None:
     for values in [[1, 2], [1, -2], [3, 4], [-1, -1], [-1, 5]] * 2:
         x = torch.tensor(values, dtype=torch.float32)
         assert session(x)[0].numpy().tolist() == stock(graph, x)[0].tolist()
+
+
+@pytest.mark.parametrize("declared", [("n",), ("n", 3), (4,), (2, "n")])
+def test_ranks_and_sizes_that_are_not_as_declared(declared: tuple[int | str, ...]) -> None:
+    graph = reshaped(declared)
+    session = InferenceSession(graph)
+    for shape in [(2, 2), (2, 2), (2, 2), (4,), (4,), (1, 4)]:
+        x, sizes = torch.rand(4), torch.tensor(shape)
+        assert torch.equal(session(x, sizes)[0], x.reshape(shape))
 
 
 def test_a_failed_run_says_why_and_leaves_nothing_behind() -> None:
