@@ -92,7 +92,7 @@ void set_stock_classes(PyObject* wrapper, PyObject* native, PyObject* made) {
 }
 
 std::string described_stranger(PyObject* object) {
-  const std::string name = Py_TYPE(object)->tp_name;
+  std::string name = Py_TYPE(object)->tp_name;
   if (!name.ends_with("OrtValue")) {
     return name;
   }

@@ -24,7 +24,11 @@ std::vector<at::Tensor> run(const SessionPtr& session, const std::vector<at::Ten
 TEST_F(PreparedTest, AThreadGetsItsOwnBack) {
   const std::vector<Node> inputs;
   const PreparedRuns runs(inputs, false);
-  const Prepared* first = runs.take().get();
+  const Prepared* first = nullptr;
+  {
+    const Preparation loan = runs.take();
+    first = loan.get();
+  }
   EXPECT_EQ(runs.take().get(), first);
   const Preparation held = runs.take();
   const Preparation other = runs.take();
