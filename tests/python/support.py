@@ -4,8 +4,9 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,6 +143,15 @@ def in_new_process(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(entries)},
         check=False,
     )
+
+
+def in_threads(work: Callable[[int], None], numbers: Iterable[int]) -> None:
+    """Call `work` with every number, each in a thread of its own, and wait for all of them."""
+    threads = [threading.Thread(target=work, args=(number,)) for number in numbers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:

@@ -1,6 +1,5 @@
 """Runs like the one before write into its outputs' memory, once nobody else holds that."""
 
-import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 from models import difference_and_total, info, model, positive, reshaped, subtract, unary
 from onnx import TensorProto, helper
 from stock import stock
-from support import live, refused
+from support import in_threads, live, refused
 
 import ortdl_torch
 from ortdl_torch import InferenceSession, OrtError
@@ -242,11 +241,7 @@ def test_threads_never_share_memory() -> None:
             if not bool((y == 2 * number).all()):
                 wrong.append(y)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(20))
     assert wrong == []
 
 

@@ -3,7 +3,6 @@
 import copy
 import io
 import pickle
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ from models import (
     without_inputs,
 )
 from onnx import TensorProto, helper
-from support import in_new_process
+from support import in_new_process, in_threads
 
 from ortdl_torch import InferenceSession
 
@@ -227,11 +226,7 @@ def test_many_threads_share_a_session() -> None:
             else:
                 wrong.extend([] if torch.equal(y, a - b) else [(k, i)])
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(6))
     assert not wrong
 
 

@@ -14,7 +14,7 @@ import torch
 from models import counting_loop, difference_and_total, model, subtract, unary
 from models import info as node_info
 from onnx import helper
-from support import eventually, in_new_process, live, refused
+from support import eventually, in_new_process, in_threads, live, refused
 
 from ortdl_torch import _C, InferenceSession, OrtError
 
@@ -257,11 +257,7 @@ def test_loops_of_several_threads_share_a_session(threads: int) -> None:
         except Exception as e:
             wrong.append(e)
 
-    workers = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    in_threads(work, range(4))
     assert not wrong
 
 

@@ -24,7 +24,7 @@ from nested_models import (
     zip_map,
 )
 from onnx import TensorProto, helper
-from support import KINDS, Kind, bits
+from support import KINDS, Kind, bits, in_threads
 
 import ortdl_torch
 from ortdl_torch import InferenceSession
@@ -315,11 +315,7 @@ def test_many_threads_share_a_session() -> None:
             else:
                 wrong.extend([] if got == value else [got])
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(4))
     assert wrong == []
 
 
