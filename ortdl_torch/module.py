@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cache
-from typing import Any, ClassVar, Self, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+from weakref import WeakValueDictionary
 
 import onnxruntime
 import torch
@@ -25,6 +26,35 @@ _STAND_INS = (
     DispatchKey.FuncTorchBatched,
     DispatchKey.FuncTorchGradWrapper,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A session and what a module derives from it: exchanged as a whole, and read once per call."""
+
+    session: InferenceSession
+    script_object: torch.ScriptObject
+    input_names: tuple[str, ...]
+    renamed: dict[str, str]  # names that programs have: names of the model
+    output_names: tuple[str, ...]
+    make: Callable[[Iterable[torch.Tensor]], Any] | None  # None for a single output
+    eager_only: str | None  # why it can be in no graph
+
+    def in_order(
+        self, tensors: tuple[torch.Tensor, ...], named: dict[str, torch.Tensor]
+    ) -> list[torch.Tensor]:
+        rest = self.input_names[len(tensors) :]
+        for name in named:
+            if name not in rest:
+                what = "was given twice" if name in self.input_names else "is none of the model's"
+                raise ValueError(f"the input '{name}' {what}: {', '.join(self.input_names)}")
+        for name in rest:
+            if name not in named:
+                raise ValueError(
+                    f"the input '{name}' was not given. The model's inputs are: "
+                    f"{', '.join(self.input_names)}"
+                )
+        return [*tensors, *[named[name] for name in rest]]
 
 
 class OnnxModule(torch.nn.Module):
@@ -61,7 +91,8 @@ class OnnxModule(torch.nn.Module):
 
     Attributes:
         session: the :class:`InferenceSession` that runs the model. Another one can be assigned;
-            what was scripted or exported before keeps its own.
+            what was scripted or exported before keeps its own, and a call under way in another
+            thread ends with the one that it began with. It cannot be deleted.
 
     Calling it raises what calling the session does: also where PyTorch traces, an input that
     requires grad while grad mode is on is a BufferError. A model with strings, sequences, maps or
@@ -69,15 +100,8 @@ class OnnxModule(torch.nn.Module):
     scripting, tracing, compiling and exporting it is a TypeError that names what is no tensor.
     """
 
-    __jit_ignored_attributes__: ClassVar[list[str]] = [
-        "session",
-        "_input_names",
-        "_renamed",
-        "_output_names",
-        "_make",
-        "_eager_only",
-    ]
-    session: InferenceSession
+    __jit_ignored_attributes__: ClassVar[list[str]] = ["session", "_bound"]
+    _bound: _Bound
     script_object: torch.ScriptObject
 
     def __init__(
@@ -101,92 +125,106 @@ class OnnxModule(torch.nn.Module):
             raise ValueError("a session cannot be given other options or providers")
         self._set_session(model)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name != "session":
-            super().__setattr__(name, value)
-        elif isinstance(value, InferenceSession):
-            self._set_session(value)
-        else:
+    @property
+    def session(self) -> InferenceSession:
+        """The session that runs the model."""
+        return self._bound.session
+
+    @session.setter
+    def session(self, session: InferenceSession) -> None:
+        if not isinstance(session, InferenceSession):
             raise TypeError(
-                f"module.session must be an InferenceSession, not {type(value).__name__}"
+                f"module.session must be an InferenceSession, not {type(session).__name__}"
             )
+        self._set_session(session)
+
+    @session.deleter
+    def session(self) -> None:
+        raise AttributeError(
+            "module.session cannot be deleted, since a module has always one: assign another "
+            "InferenceSession, or delete the module"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # PyTorch would keep a module or parameter of this name beside the session.
+        if name == "session":
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
 
     def _set_session(self, session: InferenceSession) -> None:
-        inputs = session.get_inputs()
-        _require_text((*inputs, *session.get_outputs()))
-        self.__dict__["session"] = session
+        inputs, outputs = session.get_inputs(), session.get_outputs()
+        _require_text((*inputs, *outputs))
+        names = tuple(node.name for node in inputs)
+        output_names = tuple(node.name for node in outputs)
+        made = zip(as_identifiers(names), names, strict=True)
+        result = outputs_type(output_names)
+        bound = _Bound(
+            session=session,
+            script_object=session.script_object,
+            input_names=names,
+            renamed={identifier: name for identifier, name in made if identifier != name},
+            output_names=output_names,
+            make=None if result is None else maker(result),
+            eager_only=_reason_for_eager(session),
+        )
+        cls = _class_for(type(self).__dict__.get("_declared", type(self)), session)
+        self.__dict__["_bound"] = bound
         # Tracing and exporting find what the op takes only as an attribute.
-        self.script_object = session.script_object
-        self._input_names = tuple(node.name for node in inputs)
-        made = zip(as_identifiers(self._input_names), self._input_names, strict=True)
-        self._renamed = {identifier: name for identifier, name in made if identifier != name}
-        self._output_names = tuple(node.name for node in session.get_outputs())
-        result = outputs_type(self._output_names)
-        self._make = None if result is None else maker(result)
-        self._eager_only = _reason_for_eager(session)
-        types = tuple(torch.Tensor if is_dense(node) else Any for node in inputs)
-        cls = type(self).__dict__.get("_declared", type(self))
-        self.__class__ = _with_signature(cast(Hashable, cls), self._input_names, types)
+        self.script_object = bound.script_object
+        self.__class__ = cls
 
     def forward(self, *tensors: Any, **named: Any) -> Outputs:
         """Run the model on its inputs, by position or by name."""
-        if named and self._renamed:
-            given, named = named, {self._renamed.get(n, n): x for n, x in named.items()}
+        bound = self._bound
+        if named and bound.renamed:
+            given, named = named, {bound.renamed.get(n, n): x for n, x in named.items()}
             if len(named) != len(given):
                 raise ValueError(
                     "an input was given by its name and by the name that programs have for it: "
                     f"{', '.join(map(repr, given))}. Give each once"
                 )
-        if not (is_dynamo_compiling() or _len_torch_dispatch_stack() or _get_tracing_state()):
+        script_object = bound.script_object
+        if is_dynamo_compiling() or _len_torch_dispatch_stack() or _get_tracing_state():
+            # Here it may be what PyTorch has put in its place.
+            script_object = self.script_object
+        else:
             try:
-                outputs = self.session(*tensors, **named) if named else self.session(*tensors)
+                outputs = bound.session(*tensors, **named) if named else bound.session(*tensors)
             except BufferError:
                 if not any(map(_stands_for_another, (*tensors, *named.values()))):
                     raise
             else:
-                result: Outputs = outputs[0] if self._make is None else self._make(outputs)
+                result: Outputs = outputs[0] if bound.make is None else bound.make(outputs)
                 return result
-        if self._eager_only is not None:
-            raise TypeError(self._eager_only)
-        ordered = self._in_order(tensors, named) if named else list(tensors)
-        results: list[torch.Tensor] = torch.ops.ortdl.run(self.script_object, ordered)
-        if self._make is None:
+        if bound.eager_only is not None:
+            raise TypeError(bound.eager_only)
+        ordered = bound.in_order(tensors, named) if named else list(tensors)
+        results: list[torch.Tensor] = torch.ops.ortdl.run(script_object, ordered)
+        if bound.make is None:
             return results[0]
-        return tuple(results) if torch.compiler.is_exporting() else self._make(results)
-
-    def _in_order(
-        self, tensors: tuple[torch.Tensor, ...], named: dict[str, torch.Tensor]
-    ) -> list[torch.Tensor]:
-        rest = self._input_names[len(tensors) :]
-        for name in named:
-            if name not in rest:
-                what = "was given twice" if name in self._input_names else "is none of the model's"
-                raise ValueError(f"the input '{name}' {what}: {', '.join(self._input_names)}")
-        for name in rest:
-            if name not in named:
-                raise ValueError(
-                    f"the input '{name}' was not given. The model's inputs are: "
-                    f"{', '.join(self._input_names)}"
-                )
-        return [*tensors, *[named[name] for name in rest]]
+        return tuple(results) if torch.compiler.is_exporting() else bound.make(results)
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
         # `to`, `cuda` and `cpu`, and those of modules around it, say only by `fn` where to go.
-        here = self.session._device()
+        before = self.session
+        here = before._device()
         wanted = fn(torch.empty(0, device=here)).device
-        session = self.session if wanted == here else self.session._on(wanted)
+        session = before if wanted == here else before._on(wanted)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        if session is not self.session:
+        if session is not before:
             self._set_session(session)
         return self
 
     def extra_repr(self) -> str:
         """What ``repr`` says of the model."""
-        return f"inputs=({', '.join(self._input_names)}), outputs=({', '.join(self._output_names)})"
+        names = [", ".join(some) for some in (self._bound.input_names, self._bound.output_names)]
+        return "inputs=({}), outputs=({})".format(*names)
 
     def __prepare_scriptable__(self) -> torch.nn.Module:
-        if self._eager_only is not None:
-            raise TypeError(self._eager_only)
+        bound = self._bound
+        if bound.eager_only is not None:
+            raise TypeError(bound.eager_only)
         what = None
         if "_declared" not in type(self).__dict__:
             what = "a forward of its own"
@@ -198,7 +236,7 @@ class OnnxModule(torch.nn.Module):
                 f"has {what}: script a module that holds an OnnxModule and does the rest, or use "
                 "torch.jit.trace"
             )
-        return scriptable(self.script_object, self._input_names, self._output_names)
+        return scriptable(bound.script_object, bound.input_names, bound.output_names)
 
     def __reduce__(self) -> tuple[Any, ...]:
         cls = type(self).__dict__.get("_declared", type(self))
@@ -206,13 +244,13 @@ class OnnxModule(torch.nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("script_object", *OnnxModule.__jit_ignored_attributes__):
-            if name != "session":
-                del state[name]
+        del state["script_object"]
+        state["session"] = state.pop("_bound").session
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        rest = {name: value for name, value in state.items() if name != "session"}
+        super().__setstate__(rest)  # type: ignore[no-untyped-call]
         self._set_session(state["session"])
 
 
@@ -251,22 +289,37 @@ def _stands_for_another(tensor: object) -> bool:
     return any(keys.has(key) for key in _STAND_INS)
 
 
-# torch.export asks for a module's signature: by it dimensions are named, and inputs in the program.
-@cache
-def _with_signature(
-    cls: type[OnnxModule], names: tuple[str, ...], types_: tuple[Any, ...]
-) -> type[OnnxModule]:
-    if "_declared" in cls.__dict__ or cls.forward is not OnnxModule.forward:
+# By what a model declares and the class that was asked for. None is kept without a module of it.
+_classes: WeakValueDictionary[tuple[type[OnnxModule], str], type[OnnxModule]] = (
+    WeakValueDictionary()
+)
+
+
+def _class_for(cls: type[OnnxModule], session: InferenceSession) -> type[OnnxModule]:
+    """The class of modules that are declared as a `cls` and have models like that of `session`."""
+    if cls.forward is not OnnxModule.forward:
         return cls
+    script_object: Any = session.script_object
+    ((_, declared),) = script_object.__obj_flatten__()
+    made = _classes.get((cls, declared))
+    return made or _classes.setdefault((cls, declared), _with_signature(cls, session.get_inputs()))
+
+
+def _with_signature(cls: type[OnnxModule], inputs: list[NodeArg]) -> type[OnnxModule]:
     general = OnnxModule.forward
-    forward = types.FunctionType(general.__code__, general.__globals__, "forward")
+    # PyTorch keeps a limited number of compiled forms for each code object.
+    code = general.__code__.replace()
+    forward = types.FunctionType(code, general.__globals__, "forward")
     forward.__doc__ = general.__doc__
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = as_identifiers(tuple(node.name for node in inputs))
+    # torch.export asks for the signature: by it dimensions are named, and inputs in the program.
     parameters = [
-        inspect.Parameter(name, kind, annotation=annotation)
-        for name, annotation in zip(
-            ("self", *as_identifiers(names)), (torch.Tensor, *types_), strict=True
-        )
+        inspect.Parameter("self", kind, annotation=torch.Tensor),
+        *(
+            inspect.Parameter(name, kind, annotation=torch.Tensor if is_dense(node) else Any)
+            for name, node in zip(names, inputs, strict=True)
+        ),
     ]
     forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     scope = {"forward": forward, "_declared": cls, "__module__": cls.__module__}

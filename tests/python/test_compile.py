@@ -5,7 +5,17 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from models import difference_and_total, positive, reshaped, subtract, unary
+from models import (
+    FLOAT,
+    difference_and_total,
+    info,
+    model,
+    positive,
+    reshaped,
+    subtract,
+    unary,
+)
+from onnx import helper
 from stock import same_as_stock
 from support import live, refused
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -224,3 +234,50 @@ def test_a_backward_pass_beside_the_model() -> None:
     assert torch.equal(weight.grad, x - x * 2)
     with refused(BufferError, "grad"):
         module(weight, x)
+
+
+def scaled_by(i: int, shape: list[int | str | None]) -> bytes:
+    """y = i * x."""
+    factor = helper.make_tensor("factor", FLOAT, [], [float(i)])
+    node = helper.make_node("Mul", ["x", "factor"], ["y"])
+    return model([node], [info("x", shape)], [info("y", shape)], [factor])
+
+
+def test_more_kinds_of_models_than_the_recompile_limit() -> None:
+    count = 2 * torch._dynamo.config.recompile_limit
+    for i in range(count):
+        module = OnnxModule(scaled_by(i, [i + 1]))
+        compiled = torch.compile(module, fullgraph=True, backend="eager")
+        assert compiled(torch.ones(i + 1)).tolist() == [i] * (i + 1)
+
+
+def test_models_of_one_kind_are_compiled_once() -> None:
+    counter = CompileCounterWithBackend("eager")
+    modules = [OnnxModule(scaled_by(i, ["n"])) for i in range(10)]
+    for i, module in enumerate(modules):
+        compiled = torch.compile(module, fullgraph=True, backend=counter)
+        assert compiled(torch.ones(2)).tolist() == [i, i]
+    assert counter.frame_count == 1
+
+
+def test_a_module_that_holds_many_kinds_of_models() -> None:
+    modules = torch.nn.Sequential(*(OnnxModule(scaled_by(i, [2] + [1] * i)) for i in range(1, 11)))
+
+    def product(x: torch.Tensor) -> torch.Tensor:
+        for i, inner in enumerate(modules, 1):
+            x = inner(x.reshape([2] + [1] * i))
+        return x.reshape(2)
+
+    compiled, counter = counted(product, backend="eager")
+    assert compiled(torch.tensor([1.0, 2.0])).tolist() == [3628800, 7257600]
+    assert counter.frame_count == 1
+
+
+def test_a_compiled_module_follows_another_session() -> None:
+    module = OnnxModule(scaled_by(2, ["n"]))
+    compiled = torch.compile(module, fullgraph=True, backend="eager")
+    assert compiled(torch.ones(3)).tolist() == [2, 2, 2]
+    module.session = InferenceSession(scaled_by(3, ["n"]))
+    assert compiled(torch.ones(3)).tolist() == [3, 3, 3]
+    module.session = InferenceSession(difference_and_total())
+    assert compiled(torch.ones(1, 3), torch.ones(1, 3)).total.tolist() == [[2, 2, 2]]
