@@ -180,10 +180,7 @@ class OnnxModule(torch.nn.Module):
         if named and bound.renamed:
             given, named = named, {bound.renamed.get(n, n): x for n, x in named.items()}
             if len(named) != len(given):
-                raise ValueError(
-                    "an input was given by its name and by the name that programs have for it: "
-                    f"{', '.join(map(repr, given))}. Give each once"
-                )
+                raise _given_twice(given)
         script_object = bound.script_object
         if is_dynamo_compiling() or _len_torch_dispatch_stack() or _get_tracing_state():
             # Here it may be what PyTorch has put in its place.
@@ -260,13 +257,14 @@ def _blank(cls: type[OnnxModule]) -> OnnxModule:
 
 def _require_text(nodes: Sequence[NodeArg]) -> None:
     for node in nodes:
-        try:
-            node.name.encode()
-        except UnicodeEncodeError:
-            raise ValueError(
-                f"the model has the name {node.name!r}, which is no UTF-8, and graphs keep names "
-                "as text: rename it in the model, or use an InferenceSession"
-            ) from None
+        for name in (node.name, *(size for size in node.shape if isinstance(size, str))):
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                raise ValueError(
+                    f"the model has the name {name!r}, which is no UTF-8, and graphs keep names "
+                    "as text: rename it in the model, or use an InferenceSession"
+                ) from None
 
 
 def _reason_for_eager(session: InferenceSession) -> str | None:
@@ -299,18 +297,13 @@ def _class_for(cls: type[OnnxModule], session: InferenceSession) -> type[OnnxMod
     """The class of modules that are declared as a `cls` and have models like that of `session`."""
     if cls.forward is not OnnxModule.forward:
         return cls
-    script_object: Any = session.script_object
-    ((_, declared),) = script_object.__obj_flatten__()
-    made = _classes.get((cls, declared))
-    return made or _classes.setdefault((cls, declared), _with_signature(cls, session.get_inputs()))
+    inputs = session.get_inputs()
+    key = (cls, repr((inputs, session.get_outputs())))
+    return _classes.get(key) or _classes.setdefault(key, _with_signature(cls, inputs))
 
 
 def _with_signature(cls: type[OnnxModule], inputs: list[NodeArg]) -> type[OnnxModule]:
-    general = OnnxModule.forward
-    # PyTorch keeps a limited number of compiled forms for each code object.
-    code = general.__code__.replace()
-    forward = types.FunctionType(code, general.__globals__, "forward")
-    forward.__doc__ = general.__doc__
+    forward = _own(OnnxModule.forward)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     names = as_identifiers(tuple(node.name for node in inputs))
     # torch.export asks for the signature: by it dimensions are named, and inputs in the program.
@@ -323,4 +316,31 @@ def _with_signature(cls: type[OnnxModule], inputs: list[NodeArg]) -> type[OnnxMo
     ]
     forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     scope = {"forward": forward, "_declared": cls, "__module__": cls.__module__}
+    if any(node.name == "self" for node in inputs):
+        scope["__call__"] = _own(_call_with_self)
     return type(cls.__name__, (cls,), scope | {"__doc__": cls.__doc__})
+
+
+def _own(function: Callable[..., Any]) -> types.FunctionType:
+    # PyTorch keeps a limited number of compiled forms for each code object.
+    code = function.__code__.replace()
+    made = types.FunctionType(code, function.__globals__, function.__name__)
+    made.__doc__ = function.__doc__
+    return made
+
+
+# PyTorch's functions on the way to `forward` have a parameter of this name themselves.
+def _call_with_self(module: OnnxModule, /, *tensors: Any, **named: Any) -> Any:
+    if "self" in named:
+        own = next(name for name, input_ in module._bound.renamed.items() if input_ == "self")
+        if own in named:
+            raise _given_twice(named)
+        named[own] = named.pop("self")
+    return torch.nn.Module.__call__(module, *tensors, **named)
+
+
+def _given_twice(names: Iterable[str]) -> ValueError:
+    return ValueError(
+        "an input was given by its name and by the name that programs have for it: "
+        f"{', '.join(map(repr, names))}. Give each once"
+    )

@@ -120,6 +120,48 @@ def test_names_that_generated_code_uses(name: str) -> None:
         assert same_as_stock(runs(left, right), graph, left, right)
 
 
+def of_self(other: str) -> bytes:
+    """Difference and total of inputs called "self" and `other`."""
+    return model(
+        [
+            helper.make_node("Sub", ["self", other], ["difference"]),
+            helper.make_node("Add", ["self", other], ["total"]),
+        ],
+        [info("self", ["n", 3]), info(other, ["n", 3])],
+        [info("difference", ["n", 3]), info("total", ["n", 3])],
+    )
+
+
+@pytest.mark.parametrize(("other", "own"), [("x", "_self"), ("_self", "_self_")])
+def test_an_input_called_self_is_given_by_name(other: str, own: str) -> None:
+    module = OnnxModule(of_self(other))
+    module.register_forward_pre_hook(lambda _module, _inputs: None)
+
+    class Outer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = module
+
+        def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+            return self.inner(**{"self": left, other: right})
+
+    outer = Outer()
+    for got in (
+        module(**{"self": LEFT, other: RIGHT}),
+        module(**{own: LEFT, other: RIGHT}),
+        module(LEFT, **{other: RIGHT}),
+        copy.deepcopy(module)(**{other: RIGHT, "self": LEFT}),
+        torch.compile(module, fullgraph=True, backend="eager")(**{own: LEFT, other: RIGHT}),
+        outer(LEFT, RIGHT),
+        torch.compile(outer, fullgraph=True, backend="eager")(LEFT, RIGHT),
+    ):
+        assert same_as_stock(got, of_self(other), LEFT, RIGHT)
+    with refused(ValueError, "'self'", f"'{own}'", "once"):
+        module(**{"self": LEFT, own: LEFT, other: RIGHT})
+    with refused(ValueError, "self", "was not given|already given|twice"):
+        module(LEFT, self=LEFT)
+
+
 def test_signature_says_the_inputs() -> None:
     assert list(inspect.signature(OnnxModule(subtract()).forward).parameters) == ["left", "right"]
     weird = inspect.signature(OnnxModule(weird_names()).forward)
