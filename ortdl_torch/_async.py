@@ -25,3 +25,8 @@ async def outcome(run: _C.PendingRun) -> tuple[torch.Tensor, ...]:
     finally:
         run.terminate()
     return run.result()
+
+
+# Python names a coroutine that nobody awaited, and callers know this one by what made it.
+outcome.__name__ = "run_async"
+outcome.__qualname__ = "InferenceSession.run_async"

@@ -323,6 +323,45 @@ def test_a_pending_run_that_was_never_started_is_refused() -> None:
             method()
 
 
+def test_what_nobody_awaited_is_called_what_made_it() -> None:
+    run = InferenceSession(unary("Relu")).run_async(torch.ones(2))
+    assert (run.__name__, run.__qualname__) == ("run_async", "InferenceSession.run_async")
+    with pytest.warns(RuntimeWarning, match="'InferenceSession.run_async' was never awaited"):
+        del run
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_forked_child_is_told_what_it_can_do_with_a_session_of_before(threads: int) -> None:
+    code = f"""
+import asyncio, os, signal
+import onnxruntime, torch, ortdl_torch
+
+async def outputs(session):
+    return await session.run_async(torch.ones(2))
+
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = {threads}
+session = ortdl_torch.InferenceSession({unary("Relu")!r}, options)
+if os.fork() == 0:
+    signal.alarm(60)
+    try:
+        asyncio.run(outputs(session))
+    except RuntimeError as error:
+        said = str(error)
+    print([word in said for word in ("forked", "run_async works with", "worker_init_fn", "spawn")])
+    if {threads} == 1:
+        print("runs in a child as well: call it" in said, session(torch.ones(2))[0].tolist())
+    made = ortdl_torch.InferenceSession({unary("Relu")!r}, options)
+    print(asyncio.run(outputs(made))[0].tolist(), flush=True)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = in_new_process(code)
+    called = "True [1.0, 1.0]\n" if threads == 1 else ""
+    wanted = f"[True, True, True, True]\n{called}[1.0, 1.0]\n0\n"
+    assert done.stdout == wanted, done.stderr
+
+
 def test_a_forked_child_refuses_runs_whose_threads_stayed_behind() -> None:
     code = f"""
 import asyncio, os, signal
