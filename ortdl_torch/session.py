@@ -191,7 +191,9 @@ class InferenceSession(_C.InferenceSessionBase):
         """
         if not isinstance(feeds, Mapping):
             raise TypeError(f"feeds must map names to tensors, not {type(feeds).__name__}")
-        return self._run(output_names or None, dict(feeds), run_options)
+        if isinstance(output_names, (list, tuple)) and not output_names:
+            output_names = None
+        return self._run(output_names, dict(feeds), run_options)
 
     def run_into(
         self,
@@ -348,10 +350,14 @@ def _model_source(model: object) -> tuple[bytes, bool]:
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model), False
     if isinstance(model, (str, os.PathLike)):
-        path = os.fsencode(model)
-        if b"\0" in path:
-            raise ValueError(f"no file can have the path {os.fsdecode(path)!r}")
-        return path, True
+        path = os.fspath(model)
+        try:
+            encoded = os.fsencode(path)
+        except UnicodeEncodeError:
+            encoded = b"\0"
+        if b"\0" in encoded:
+            raise ValueError(f"no file can have the path {path!r}")
+        return encoded, True
     raise TypeError(
         "model must be the path of an ONNX file, its bytes or a "
         f"torch.classes.ortdl.InferenceSession, not {type(model).__name__}"
@@ -380,22 +386,55 @@ def _provider_pairs(
 ) -> list[tuple[str, dict[str, str]]]:
     if isinstance(providers, str):
         raise TypeError(f"providers must be a list, not a string: pass [{providers!r}]")
-    named: list[str | tuple[str, Mapping[str, Any]]] = list(providers or [])
-    if provider_options is not None and len(provider_options) != len(named):
+    named = _sequence("providers", "names, or of pairs of a name and a dict", providers)
+    pairs: list[tuple[str, Mapping[str, Any]]] = []
+    for provider in named:
+        name, options = (provider, {}) if isinstance(provider, str) else _pair(provider)
+        pairs.append((name, options))
+    if provider_options is not None:
+        added = _sequence("provider_options", "dicts, one for each provider", provider_options)
+        if len(added) != len(named):
+            raise ValueError(
+                f"provider_options holds {counted(len(added), 'dict')}, and there "
+                f"{'is' if len(named) == 1 else 'are'} {counted(len(named), 'provider')}: give one "
+                "for each"
+            )
+        for i, options in enumerate(added):
+            if not isinstance(options, Mapping):
+                raise TypeError(
+                    f"provider_options[{i}] must be a dict of the options of {pairs[i][0]}, not "
+                    f"{type(options).__name__}: give an empty one for none"
+                )
+            pairs[i] = (pairs[i][0], {**pairs[i][1], **options})
+    made = [(name, {str(key): str(v) for key, v in options.items()}) for name, options in pairs]
+    for name, texts in made:
+        for text in (name, *texts, *texts.values()):
+            _require_provider_text(name, text)
+    return made
+
+
+def _sequence(what: str, of: str, given: Any) -> list[Any]:
+    if isinstance(given, Sequence) and not isinstance(given, (str, bytes, bytearray)):
+        return list(given)
+    if given is None:
+        return []
+    raise TypeError(f"{what} must be a list or tuple of {of}, not {type(given).__name__}")
+
+
+def _pair(provider: Any) -> tuple[str, Mapping[str, Any]]:
+    if not isinstance(provider, tuple) or len(provider) != 2:
+        raise TypeError(f"expected a provider's name, or it and a dict, not {provider!r}")
+    name, options = provider
+    if not isinstance(name, str) or not isinstance(options, Mapping):
+        raise TypeError(f"expected a provider's name and a dict of its options, not {provider}")
+    return name, options
+
+
+def _require_provider_text(name: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
         raise ValueError(
-            f"provider_options holds {counted(len(provider_options), 'dict')}, and there are "
-            f"{len(named)} providers: give one for each"
-        )
-    pairs = []
-    for i, provider in enumerate(named):
-        if isinstance(provider, str):
-            provider = (provider, {})
-        if not isinstance(provider, tuple) or len(provider) != 2:
-            raise TypeError(f"expected a provider's name, or it and a dict, not {provider!r}")
-        name, options = provider
-        if not isinstance(name, str) or not isinstance(options, Mapping):
-            raise TypeError(f"expected a provider's name and a dict of its options, not {provider}")
-        if provider_options is not None:
-            options = {**options, **provider_options[i]}
-        pairs.append((name, {str(key): str(value) for key, value in options.items()}))
-    return pairs
+            f"the text {text!r} was given for the provider {name!r}, and UTF-8 has no lone "
+            "surrogates: no provider has such a name or option"
+        ) from None

@@ -219,6 +219,10 @@ void set_target(Targets& targets, const Session& session, size_t index, PyObject
 Targets targets_arg(const Session& session, PyObject* object) {
   Targets targets(session.outputs());
   if (PyDict_Check(object)) {
+    TORCH_CHECK_VALUE(PyDict_GET_SIZE(object) > 0,
+                      "no output was given to write into: give a tensor for one at least. The "
+                      "model's outputs are: ",
+                      describe(session.outputs()));
     for (const auto& [key, target] : py::reinterpret_borrow<py::dict>(object)) {
       const size_t index = session.output_index(name_arg(key.ptr(), "an output's name"));
       set_target(targets, session, index, target.ptr());
