@@ -32,6 +32,8 @@ Number number_of(const Provider& provider, const char* option, Number otherwise)
   return number;
 }
 
+bool has_nul(const std::string& text) { return text.find('\0') != std::string::npos; }
+
 // Options as the two arrays that ONNX Runtime takes.
 class Arrays {
  public:
@@ -357,6 +359,12 @@ ProviderUse append_providers(OrtSessionOptions* options, const std::vector<Provi
                       "the execution provider '", provider.name,
                       "' was asked for, but this ONNX Runtime (", runtime_version(),
                       ") offers only ", c10::Join(", ", offered));
+    for (const auto& option : provider.options) {
+      TORCH_CHECK_VALUE(!has_nul(option.key()) && !has_nul(option.value()), "the option '",
+                        option.key(), "' with the value '", option.value(), "' was given to ",
+                        provider.name,
+                        ", and ONNX Runtime would cut it at its NUL: give text without one");
+    }
   }
   ProviderUse use;
   for (const Provider& provider : providers) {

@@ -5,6 +5,7 @@
 #include <torch/csrc/Device.h>
 
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace ortdl::python {
@@ -16,6 +17,16 @@ std::optional<at::Device> parse(const std::string& name) {
   } catch (const c10::Error&) {
     return std::nullopt;
   }
+}
+
+// No device's name holds what UTF-8 has not, so that it may be escaped.
+std::string text_of(PyObject* name) {
+  const auto encoded = py::reinterpret_steal<py::object>(
+      PyUnicode_AsEncodedString(name, "utf-8", "backslashreplace"));
+  if (!encoded) {
+    throw python_error();
+  }
+  return {PyBytes_AS_STRING(encoded.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(encoded.ptr()))};
 }
 
 at::Device by_name(const std::string& name) {
@@ -62,7 +73,7 @@ at::Device device_arg(PyObject* device) {
     return of_dlpack(device);
   }
   if (py::isinstance<py::str>(object)) {
-    return of_torch(by_name(py::cast<std::string>(object)));
+    return of_torch(by_name(text_of(device)));
   }
   TORCH_CHECK_TYPE(THPDevice_Check(device),
                    "device must be a torch.device, its name or DLPack's "

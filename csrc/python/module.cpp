@@ -110,7 +110,14 @@ PYBIND11_MODULE(_C, module) {
     const WithoutGil released;
     value->update(*from);
   });
-  module.def("resolve_device", [](const py::object& device) { return device_arg(device.ptr()); });
+  module.def("resolve_device", [](const py::object& device) {
+    PyObject* const found =
+        guarded([&device] { return py::cast(device_arg(device.ptr())).release().ptr(); });
+    if (found == nullptr) {
+      throw py::error_already_set();
+    }
+    return py::reinterpret_steal<py::object>(found);
+  });
   module.def("stop_release_queue", &stop_release_queue);
   module.def("drop_captured_options", [] { take_captured_options().reset(); });
   module.def("runtime_version", &ortdl::runtime_version);

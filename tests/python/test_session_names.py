@@ -1,15 +1,18 @@
-"""Models whose names are no UTF-8: what Python gets are keys, and errors can be printed."""
+"""Names that are no UTF-8 in models, or given with NULs: keys, and errors that can be printed."""
 
 import pickle
 from collections.abc import Callable
 
+import numpy as np
 import onnx.parser
 import pytest
 import torch
+from models import subtract
 from support import refused
 
-from ortdl_torch import InferenceSession, OnnxModule, to_ortvalue
+from ortdl_torch import InferenceSession, OnnxModule, OrtValue, to_ortvalue
 
+CPU = "CPUExecutionProvider"
 TEXT = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[nnnn, 3] xxxx) => (float[nnnn, 3] yyyy) { yyyy = Add(xxxx, xxxx) }"""
 X_NAME, Y_NAME, SYMBOL = "x\udcffxx", "y\udcffyy", "n\udcffnn"
@@ -83,3 +86,62 @@ def test_a_module_needs_names_that_graphs_can_hold() -> None:
     session = made()
     with refused(ValueError, r"'x\udcffxx'", "InferenceSession"):
         OnnxModule(session)
+
+
+def test_a_module_needs_such_names_of_dimensions_too() -> None:
+    model = onnx.parser.parse_model(TEXT).SerializeToString().replace(b"nnnn", b"n\xffnn")
+    with refused(ValueError, r"'n\udcffnn'", "InferenceSession"):
+        OnnxModule(model)
+    module = OnnxModule(onnx.parser.parse_model(TEXT).SerializeToString())
+    with refused(ValueError, r"'n\udcffnn'"):
+        module.session = InferenceSession(model)
+    assert module(X).tolist() == InferenceSession(model)(X)[0].tolist() == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda s: s(X, **{"x\0y": X}),
+        lambda s: s.run(None, {"x\0y": X}),
+        lambda s: s.run(["x\0y"], {"left": X, "right": X}),
+        lambda s: s.run_into({"x\0y": X}, [X, X]),
+        lambda s: s.run_into([X.clone()], {"x\0y": X}),
+        lambda s: s.run_async(X, **{"x\0y": X}),
+        lambda s: s.io_binding().bind_input("x\0y", X),
+        lambda s: s.io_binding().bind_output("x\0y", X),
+        lambda s: OnnxModule(s)(X, **{"x\0y": X}),
+        lambda s: InferenceSession(s.model, initializers={"x\0y": X}),
+        lambda s: InferenceSession(s.model, providers=["x\0y"]),
+        lambda s: InferenceSession(s.model, providers=[(CPU, {"x\0y": "1"})]),
+        lambda s: InferenceSession(s.model, providers=[(CPU, {"key": "x\0y"})]),
+        lambda s: InferenceSession(s.model, providers=[CPU], provider_options=[{"x\0y": "1"}]),
+        lambda _: OrtValue.ortvalue_from_numpy(np.ones(2), "x\0y"),
+        lambda _: OrtValue.ortvalue_from_shape_and_type([2], np.float32, "x\0y"),
+    ],
+)
+def test_a_name_with_a_nul_is_refused_and_shown_whole(
+    call: Callable[[InferenceSession], object],
+) -> None:
+    session = InferenceSession(subtract(["n", 3]))
+    session.model = subtract(["n", 3])
+    with refused(ValueError, r"x\x00y"):
+        call(session)
+
+
+def test_a_device_that_no_text_has() -> None:
+    with refused(ValueError, r"'cpu\ud800:0' is no device"):
+        OrtValue.ortvalue_from_numpy(np.ones(2), "cpu\ud800")
+
+
+def test_an_error_says_what_follows_a_nul() -> None:
+    session = InferenceSession(subtract(["n", 3]))
+    with pytest.raises(ValueError, match=r"^the model has no input named 'a\\x00b\\x00'\. .*left"):
+        session(**{"a\0b\0": X})
+
+
+@pytest.mark.parametrize(
+    "providers", [["C\udcff"], [(CPU, {"C\udcff": "1"})], [(CPU, {"key": "C\udcff"})]]
+)
+def test_a_provider_that_no_text_has(providers: list) -> None:
+    with refused(ValueError, r"'C\udcff'", "surrogates", "provider"):
+        InferenceSession(subtract(), providers=providers)
