@@ -9,6 +9,26 @@
 namespace ortdl::python {
 namespace {
 
+// Python says of text that is none what is wrong with it, and not whose it is.
+void say_whose(const char* what, const Node& node) {
+  PyObject* set[3] = {nullptr, nullptr, nullptr};
+  PyErr_Fetch(&set[0], &set[1], &set[2]);
+  PyErr_NormalizeException(&set[0], &set[1], &set[2]);
+  auto type = py::reinterpret_steal<py::object>(set[0]);
+  auto error = py::reinterpret_steal<py::object>(set[1]);
+  auto traceback = py::reinterpret_steal<py::object>(set[2]);
+  if (py::isinstance(error, PyExc_UnicodeDecodeError) ||
+      py::isinstance(error, PyExc_UnicodeEncodeError)) {
+    const std::string whose =
+        " (the " + std::string(what) + " '" + node.name + "', " + with_article(node.type) + ")";
+    const auto text = py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
+        whose.data(), static_cast<Py_ssize_t>(whose.size()), "backslashreplace"));
+    const py::object reason = error.attr("reason");
+    error.attr("reason") = py::object(reason + text);
+  }
+  PyErr_Restore(type.release().ptr(), error.release().ptr(), traceback.release().ptr());
+}
+
 ValuePtr value_of(const Session& session, const Node& node, py::handle object) {
   try {
     return nested_arg(object, node.type);
@@ -16,13 +36,21 @@ ValuePtr value_of(const Session& session, const Node& node, py::handle object) {
     error.add_context("It was given for the input '" + node.name + "', " + with_article(node.type) +
                       ". " + expected_inputs(session.inputs()));
     throw;
+  } catch (const python_error&) {
+    say_whose("input", node);
+    throw;
   }
 }
 
-py::object result(const Session::Values& values, size_t i, const Feeds& feeds) {
+py::object result(const Session::Values& values, size_t i, const Node& node, const Feeds& feeds) {
   const Value& value = *values[i];
   if (!value.has_value() || !value.is_tensor() || is_text(value)) {
-    return nested_result(values[i]);
+    try {
+      return nested_result(values[i]);
+    } catch (const python_error&) {
+      say_whose("output", node);
+      throw;
+    }
   }
   at::Tensor tensor;
   {
@@ -53,7 +81,7 @@ py::list run_nested(const Session& session, const Feeds& feeds, at::ArrayRef<siz
   py::list results(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     PyList_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
-                    result(values, i, feeds).release().ptr());
+                    result(values, i, session.outputs()[outputs[i]], feeds).release().ptr());
   }
   return results;
 }

@@ -61,7 +61,7 @@ def strings(shape: Shape = None) -> bytes:
     return identity(tensor_type(STRING, shape))
 
 
-def zip_map(labels: Sequence[int] | Sequence[str]) -> bytes:
+def zip_map(labels: Sequence[int] | Sequence[str] | Sequence[bytes]) -> bytes:
     """scores = the rows of x as maps from the labels, and x itself doubled."""
     attribute = "classlabels_int64s" if isinstance(labels[0], int) else "classlabels_strings"
     key = TensorProto.INT64 if isinstance(labels[0], int) else STRING

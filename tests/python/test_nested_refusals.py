@@ -15,6 +15,7 @@ from nested_models import (
     sequence_type,
     strings,
     tensor_type,
+    zip_map,
 )
 from onnx import TensorProto
 from support import refused
@@ -99,17 +100,54 @@ def test_subclasses_are_read_as_the_lists_that_they_are() -> None:
 def test_surrogates_have_no_utf_8(text: str) -> None:
     session = InferenceSession(strings())
     for value in (text, [["a", text]], np.array([text], object)):
-        with refused(UnicodeEncodeError, "surrogates"):
+        with refused(UnicodeEncodeError, "surrogates", "the input 'x', a tensor(string)"):
             session(value)
+        with refused(UnicodeEncodeError, "surrogates", "the input 'x', a tensor(string)"):
+            session.run(None, {"x": value})
     assert session("works") == ("works",)
 
 
 def test_an_output_that_is_no_utf_8() -> None:
     session = InferenceSession(strings())
     for value in (b"\xff", [b"a", b"\xc3"], np.array([b"\x80"])):
-        with refused(UnicodeDecodeError, "utf-8"):
+        with refused(UnicodeDecodeError, "utf-8", "the output 'y', a tensor(string)"):
             session(value)
+        with refused(UnicodeDecodeError, "utf-8", "the output 'y', a tensor(string)"):
+            session.run(["y"], {"x": value})
     assert session(b"works") == ("works",)
+
+
+def test_text_within_others_is_named_by_what_holds_it() -> None:
+    sequence = InferenceSession(identity(sequence_type(STRING)))
+    with refused(UnicodeEncodeError, "the input 'x', a seq(tensor(string))"):
+        sequence([["a"], ["\ud800"]])
+    with refused(UnicodeDecodeError, "the output 'y', a seq(tensor(string))"):
+        sequence([["a"], [b"\xff"]])
+    given = one_node(
+        "DictVectorizer",
+        {"x": map_type(STRING, INT64)},
+        {"y": tensor_type(INT64, [1, 1])},
+        "ai.onnx.ml",
+        string_vocabulary=["a"],
+    )
+    with refused(UnicodeEncodeError, "the input 'x', a map(string,tensor(int64))"):
+        InferenceSession(given)({"\ud800": 1})
+    made = InferenceSession(zip_map([b"\xff", b"a"]))
+    with refused(UnicodeDecodeError, "the output 'scores', a seq(map(string,tensor(float)))"):
+        made(torch.ones(1, 2))
+
+
+def test_other_errors_of_python_stay_as_they_are() -> None:
+    class Failing(np.ndarray):
+        def ravel(self, *_order: object) -> Any:  # numpy.asarray leaves it out
+            raise AssertionError
+
+    session = InferenceSession(strings())
+    array = np.array([b"\xff"]).view(Failing)
+    with pytest.raises(UnicodeDecodeError) as caught:
+        session(array)
+    assert caught.value.object == b"\xff"
+    assert (caught.value.start, caught.value.end) == (0, 1)
 
 
 def test_shapes_of_strings_are_held_against_the_model() -> None:
