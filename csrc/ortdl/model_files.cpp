@@ -109,9 +109,13 @@ void require_unchanged(const ModelFile& file) {
 void require_regular(const std::vector<ModelFile>& files) {
   for (const ModelFile& file : files) {
     std::error_code unknown;
-    TORCH_CHECK(file.stamp.has_value() || !fs::exists(file.path, unknown), "the model's file '",
-                file.path, "' cannot be loaded: ", instead_of_file(file.path),
+    const bool may_load = file.stamp.has_value() || !fs::exists(file.path, unknown);
+    TORCH_CHECK(may_load || !file.name.empty(), "the model's file '", file.path,
+                "' cannot be loaded: ", instead_of_file(file.path),
                 ". Give the path of an ONNX file, or the model's bytes");
+    TORCH_CHECK(may_load, "the model's external data '", file.name,
+                "' cannot be loaded: ", instead_of_file(file.path), ", at '", file.path,
+                "'. Put the file with the data there, or save the model with its data inside");
   }
 }
 

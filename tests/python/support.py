@@ -90,10 +90,12 @@ def live() -> dict[str, int]:
 
 
 @contextmanager
-def refused(kind: type[BaseException], *words: str) -> Iterator[None]:
+def refused(
+    kind: type[BaseException], *words: str
+) -> Iterator[pytest.ExceptionInfo[BaseException]]:
     """The body raises exactly `kind`; every word, or one of its |-separated spellings, is named."""
     with pytest.raises(kind) as caught:
-        yield
+        yield caught
     assert caught.type is kind, f"{caught.type.__name__} instead of {kind.__name__}: {caught.value}"
     message = str(caught.value)
     for word in words:
