@@ -1,4 +1,5 @@
 #include <ortdl/feeds.h>
+#include <ortdl/grad.h>
 #include <ortdl/memory.h>
 #include <ortdl/shareable.h>
 #include <ortdl/type_string.h>
@@ -14,6 +15,9 @@ Feeds::Feeds(const std::vector<Node>& inputs, bool move)
 }
 
 void Feeds::set(size_t index, const at::Tensor& tensor) {
+  if (set_in_place(index, tensor)) [[likely]] {
+    return;
+  }
   const Node& node = (*inputs_)[index];
   check_free(index);
   check_dtype(node, tensor);
@@ -35,36 +39,58 @@ void Feeds::set(size_t index, const at::Tensor& tensor) {
 
 bool Feeds::set_in_place(size_t index, const at::Tensor& tensor) {
   const Node& node = (*inputs_)[index];
+  if (is_as_before(index, tensor)) [[likely]] {
+    check_free(index);
+    lend_memory(index, tensor);
+    return true;
+  }
   if (!detail::is_shareable(tensor) || tensor.device() != node.device) {
     return false;
   }
   check_free(index);
   check_dtype(node, tensor);
   lend(index, tensor);
+  slots_[index].keys = tensor.key_set();
   return true;
+}
+
+bool Feeds::is_as_before(size_t index, const at::Tensor& tensor) const {
+  const Slot& slot = slots_[index];
+  const Node& node = (*inputs_)[index];
+  if (slot.handle == nullptr || slot.keys != tensor.key_set() ||
+      tensor.scalar_type() != node.element->scalar || tensor.sizes() != slot.sizes ||
+      !tensor.is_contiguous() || tensor.device() != node.device || needs_grad(tensor)) {
+    return false;
+  }
+  return detail::has_memory(tensor);
 }
 
 void Feeds::lend(size_t index, const at::Tensor& dense) {
   const Node& node = (*inputs_)[index];
-  Slot& slot = slots_[index];
-  // ONNX Runtime takes a pointer to change, but never changes an input.
-  void* data = const_cast<void*>(dense.const_data_ptr());
   if (node.element->per_scalar() == 1) [[likely]] {
     note_sizes(index, dense.sizes());
   } else {
     note_sizes(index, logical_sizes(dense.sizes(), *node.element));
   }
+  lend_memory(index, dense);
+}
+
+void Feeds::lend_memory(size_t index, const at::Tensor& dense) {
+  Slot& slot = slots_[index];
+  // ONNX Runtime takes a pointer to change, but never changes an input.
+  void* data = const_cast<void*>(dense.const_data_ptr());
   if (slot.handle == nullptr || slot.data != data) {
     renewed_ = true;
+    slot.bytes = dense.nbytes();
     ::OrtValue* value = nullptr;
-    check_status(api().CreateTensorWithDataAsOrtValue(
-        memory_info(dense.device()), data, dense.nbytes(), slot.sizes.data(), slot.sizes.size(),
-        node.element->ort, &value));
+    check_status(api().CreateTensorWithDataAsOrtValue(memory_info(dense.device()), data, slot.bytes,
+                                                      slot.sizes.data(), slot.sizes.size(),
+                                                      (*inputs_)[index].element->ort, &value));
     slot.handle.reset(value);
     slot.data = data;
   }
   slot.storage = dense.storage();
-  slot.span = {static_cast<const std::byte*>(data), dense.nbytes()};
+  slot.span = {static_cast<const std::byte*>(data), slot.bytes};
   values_[index] = slot.handle.get();
 }
 
@@ -155,8 +181,11 @@ bool Feeds::must_move(const Node& node, at::Device device) const {
 }
 
 void Feeds::check_free(size_t index) const {
-  const bool free = values_[index] == nullptr && !slots_[index].value.defined();
-  TORCH_CHECK_VALUE(free, "the input '", (*inputs_)[index].name, "' was given twice. ", expected());
+  if (values_[index] == nullptr && !slots_[index].value.defined()) [[likely]] {
+    return;
+  }
+  TORCH_CHECK_VALUE(false, "the input '", (*inputs_)[index].name, "' was given twice. ",
+                    expected());
 }
 
 void Feeds::check_dtype(const Node& node, const at::Tensor& tensor) const {

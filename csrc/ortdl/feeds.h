@@ -6,6 +6,7 @@
 #include <ortdl/value.h>
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -78,13 +79,20 @@ class Feeds {
     // Kept from run to run: the last tensor's OrtValue, its memory, and the last sizes.
     ValueHandle handle;
     const void* data = nullptr;
+    size_t bytes = 0;
+    // Of the last one that was read in place; what no memory can be read of has others.
+    std::optional<c10::DispatchKeySet> keys;
     c10::SmallVector<int64_t, 5> sizes;
     bool sized = false;
   };
 
   void check_free(size_t index) const;
   void check_dtype(const Node& node, const at::Tensor& tensor) const;
+  // Whether `tensor` can be read in place since the last one could be, from which it differs in
+  // nothing but its memory.
+  [[nodiscard]] bool is_as_before(size_t index, const at::Tensor& tensor) const;
   void lend(size_t index, const at::Tensor& dense);
+  void lend_memory(size_t index, const at::Tensor& dense);
   // Says what sizes the input number `index` has; if others than before, its OrtValue goes.
   void note_sizes(size_t index, at::IntArrayRef sizes);
   [[nodiscard]] bool must_move(const Node& node, at::Device device) const;

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
 
 /// \file
 /// When autograd wants to know how elements come about, which ONNX Runtime cannot tell.
@@ -9,7 +10,11 @@ namespace ortdl {
 
 /// Whether `tensor` requires grad while grad mode is on, or carries a forward-mode tangent.
 [[nodiscard]] inline bool needs_grad(const at::Tensor& tensor) {
-  return (tensor.requires_grad() && at::GradMode::is_enabled()) || tensor._fw_grad(0).defined();
+  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(
+      tensor.unsafeGetTensorImpl()->autograd_meta());
+  return meta != nullptr && ((tensor.requires_grad() && at::GradMode::is_enabled()) ||
+                             // Asking for a tangent costs more than to see that there are none.
+                             (meta->fw_grad_ != nullptr && tensor._fw_grad(0).defined()));
 }
 
 /// What to do about it, for messages.

@@ -28,18 +28,6 @@ constexpr DispatchKeySet kIndirect({
     DispatchKey::FuncTorchGradWrapper,
 });
 
-bool has_all_bytes(const at::Tensor& contiguous) {
-  return contiguous.numel() == 0 ||
-         static_cast<size_t>(contiguous.storage_offset() + contiguous.numel()) *
-                 contiguous.itemsize() <=
-             contiguous.storage().nbytes();
-}
-
-// Zero-copy readers of an element type may assume its alignment, which is a power of two.
-bool is_aligned(const at::Tensor& tensor) {
-  return (reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) & (tensor.itemsize() - 1)) == 0;
-}
-
 // Whether the elements in memory are not the tensor's values.
 bool is_lazy(const at::Tensor& tensor) {
   return tensor.is_neg() || tensor.is_conj() || tensor._is_zerotensor();
@@ -121,7 +109,7 @@ namespace detail {
 bool is_shareable(const at::Tensor& tensor) {
   return tensor.defined() && !tensor.key_set().has_any(kIndirect) &&
          holds_values(tensor.device()) && !needs_grad(tensor) && tensor.is_contiguous() &&
-         has_all_bytes(tensor) && is_aligned(tensor);
+         has_memory(tensor);
 }
 
 at::Tensor make_shareable(const at::Tensor& tensor, Copy copy) {
@@ -136,7 +124,7 @@ at::Tensor make_shareable(const at::Tensor& tensor, Copy copy) {
                     " and strides ", tensor.strides(),
                     " is not contiguous, so sharing it is impossible: pass copy=None to copy where "
                     "needed, or call tensor.contiguous()");
-  const bool aligned = lazy || is_aligned(tensor);
+  const bool aligned = lazy || detail::is_aligned(tensor);
   TORCH_CHECK_VALUE(aligned || copy != Copy::kNever,
                     "the tensor's memory is not aligned to its element size, so sharing it is "
                     "impossible: pass copy=None to copy where needed, or call tensor.clone()");
@@ -159,7 +147,7 @@ void require_shareable(const at::Tensor& tensor) {
                     " is not contiguous, and it is used where it is: give a "
                     "contiguous one, as tensor.contiguous() and torch.empty(shape) are, and copy "
                     "what is written to it with tensor.copy_()");
-  TORCH_CHECK_VALUE(is_aligned(tensor),
+  TORCH_CHECK_VALUE(detail::is_aligned(tensor),
                     "the tensor's memory is not aligned to its element size, and "
                     "it is used where it is: give tensor.clone() instead");
 }

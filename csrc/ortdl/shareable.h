@@ -9,6 +9,20 @@ namespace ortdl {
 
 namespace detail {
 [[nodiscard]] at::Tensor make_shareable(const at::Tensor& tensor, Copy copy);
+/// Whether the elements are aligned as readers of their type may assume.
+[[nodiscard]] inline bool is_aligned(const at::Tensor& tensor) {
+  const size_t itemsize = tensor.itemsize();  // a power of two
+  return (reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) & (itemsize - 1)) == 0;
+}
+/// Whether `contiguous`'s elements are aligned and all there: PyTorch lets a storage shrink under a
+/// tensor.
+[[nodiscard]] inline bool has_memory(const at::Tensor& contiguous) {
+  const int64_t numel = contiguous.numel();
+  return is_aligned(contiguous) &&
+         (numel == 0 ||
+          static_cast<size_t>(contiguous.storage_offset() + numel) * contiguous.itemsize() <=
+              contiguous.storage().nbytes());
+}
 /// Whether `tensor`'s memory can be read as it is.
 [[nodiscard]] bool is_shareable(const at::Tensor& tensor);
 }  // namespace detail
