@@ -68,9 +68,11 @@ InterruptibleRun::InterruptibleRun(OrtRunOptions* options) noexcept : options_(o
   }
   outer_ = current;
   if (outer_ == nullptr) {
-    interrupted = false;
+    interrupted.store(false, std::memory_order_release);
   }
-  current = options_;
+  // Nothing is asked after it, as the destructor asks for interruptions: it need not be seen at
+  // once.
+  current.store(options_, std::memory_order_release);
 }
 
 InterruptibleRun::~InterruptibleRun() {

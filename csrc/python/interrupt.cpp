@@ -6,6 +6,7 @@
 #include <csignal>
 #include <ctime>
 #include <optional>
+#include <utility>
 
 namespace ortdl::python {
 
@@ -64,12 +65,10 @@ void put_handler() {
   sigaction(SIGINT, &ours, nullptr);
 }
 
-}  // namespace
+// Whether the main thread just looked for the run that it begins; no other thread asks.
+bool watched = false;
 
-void watch_for_interrupt() noexcept {
-  if (pthread_self() != main_thread) {
-    return;
-  }
+void look() noexcept {
   static long looked = -kNanosecondsPerLook;
   const long now = coarse_now();
   if (now - looked < kNanosecondsPerLook) [[likely]] {
@@ -91,10 +90,25 @@ void watch_for_interrupt() noexcept {
   PyGILState_Release(state);
 }
 
+void look_before_run() noexcept {
+  if (pthread_self() == main_thread && !std::exchange(watched, false)) {
+    look();
+  }
+}
+
+}  // namespace
+
+void watch_for_interrupt() noexcept {
+  if (pthread_self() == main_thread) {
+    look();
+    watched = true;
+  }
+}
+
 void watch_for_interrupts() {
   const py::object found = py::module_::import("threading").attr("main_thread")();
   main_thread = py::cast<pthread_t>(found.attr("ident"));
-  look_before_runs(&watch_for_interrupt);
+  look_before_runs(&look_before_run);
 }
 
 void raise_if_interrupted() {
