@@ -8,6 +8,7 @@
 #include <ortdl/wording.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 namespace ortdl {
@@ -194,7 +195,8 @@ void Session::complete(Feeds& feeds, at::TensorList inputs) const {
 std::vector<at::Tensor> Session::run(at::TensorList inputs) const {
   const Preparation prepared = prepare();
   complete(prepared->feeds, inputs);
-  return run(*prepared, all_outputs_);
+  Tensors outputs = run(*prepared, all_outputs_);
+  return {std::make_move_iterator(outputs.begin()), std::make_move_iterator(outputs.end())};
 }
 
 void Session::run_into(at::TensorList outputs, at::TensorList inputs) const {

@@ -153,12 +153,16 @@ at::Tensor Value::to_tensor(Copy copy) const {
   TORCH_CHECK_BUFFER(!read_only_ || copy != Copy::kNever,
                      "the value is read-only, and a tensor that shares its memory could be written "
                      "to: pass copy=True");
-  at::Tensor shared = view(shape, element.scalar);
+  at::Tensor shared = view(shape, element.scalar, storage());
   if (copy == Copy::kAlways || read_only_) [[unlikely]] {
     at::Tensor copied;
     return shareable(shared, Copy::kAlways, copied);
   }
   return shared;
+}
+
+at::Tensor Value::to_tensor_over(c10::Storage memory) const {
+  return view(sizes_, type().scalar, std::move(memory));
 }
 
 at::Tensor Value::packed() const {
@@ -194,7 +198,9 @@ ValuePtr Value::reinterpreted(const ElementType& type) const {
       use_ == nullptr ? nullptr : std::make_unique<StreamUse>(use_->home(), storage), version_);
 }
 
-at::Tensor Value::bytes() const { return view({static_cast<int64_t>(nbytes())}, at::kByte); }
+at::Tensor Value::bytes() const {
+  return view({static_cast<int64_t>(nbytes())}, at::kByte, storage());
+}
 
 c10::Storage Value::storage() const {
   // A tensor over PyTorch's own memory can tell the allocator who uses it.
@@ -211,9 +217,8 @@ c10::Storage Value::storage() const {
           /*resizable=*/false};
 }
 
-at::Tensor Value::view(at::IntArrayRef sizes, at::ScalarType scalar) const {
+at::Tensor Value::view(at::IntArrayRef sizes, at::ScalarType scalar, c10::Storage memory) const {
   order_before_current();
-  c10::Storage memory = storage();
   const auto offset =
       static_cast<const std::byte*>(data_) - static_cast<const std::byte*>(memory.data());
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(

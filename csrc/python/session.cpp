@@ -11,16 +11,20 @@
 #include <python/run_options.h>
 #include <python/session.h>
 #include <python/text_arg.h>
+#include <structmember.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include <array>
+#include <cstddef>
+#include <span>
 #include <utility>
 
 namespace ortdl::python {
 namespace {
 
 struct PySession {
-  PyObject_HEAD SessionPtr session;
+  PyObject_HEAD vectorcallfunc vectorcall;
+  SessionPtr session;
 };
 
 PyTypeObject* session_type = nullptr;
@@ -32,14 +36,6 @@ const SessionPtr& session_of(PyObject* self) {
   TORCH_CHECK(session.defined(),
               "the session was not made: a subclass must call InferenceSession.__init__");
   return session;
-}
-
-PyObject* create(PyTypeObject* type, PyObject* /*args*/, PyObject* /*kwargs*/) {
-  PyObject* self = type->tp_alloc(type, 0);
-  if (self != nullptr) {
-    new (&slot_of(self)) SessionPtr();
-  }
-  return self;
 }
 
 void drop(SessionPtr session) {
@@ -104,14 +100,23 @@ void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* obj
   feeds.set(index, held);
 }
 
-void set_positional(Feeds& feeds, const Session& session, PyObject* args) {
-  const auto count = static_cast<size_t>(PyTuple_GET_SIZE(args));
-  TORCH_CHECK_VALUE(count <= session.inputs().size(), "the model takes ",
-                    counted(session.inputs().size(), "input"), ", but ", were_given(count), ". ",
-                    expected_inputs(session.inputs()));
-  for (size_t i = 0; i < count; ++i) {
-    set_input(feeds, session, i, PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i)));
+using Arguments = std::span<PyObject* const>;
+
+Arguments items_of(PyObject* tuple) {
+  return {&PyTuple_GET_ITEM(tuple, 0), static_cast<size_t>(PyTuple_GET_SIZE(tuple))};
+}
+
+void set_positional(Feeds& feeds, const Session& session, Arguments args) {
+  TORCH_CHECK_VALUE(args.size() <= session.inputs().size(), "the model takes ",
+                    counted(session.inputs().size(), "input"), ", but ", were_given(args.size()),
+                    ". ", expected_inputs(session.inputs()));
+  for (size_t i = 0; i < args.size(); ++i) {
+    set_input(feeds, session, i, args[i]);
   }
+}
+
+void set_by_name(Feeds& feeds, const Session& session, PyObject* name, PyObject* object) {
+  set_input(feeds, session, session.input_index(name_arg(name, "an input's name")), object);
 }
 
 void set_named(Feeds& feeds, const Session& session, PyObject* mapping) {
@@ -123,35 +128,28 @@ void set_named(Feeds& feeds, const Session& session, PyObject* mapping) {
     PyObject* key = PyTuple_GET_ITEM(item.ptr(), 0);
     TORCH_CHECK_TYPE(PyUnicode_Check(key), "an input's name must be a string, not ",
                      Py_TYPE(key)->tp_name, ". ", expected_inputs(session.inputs()));
-    const size_t index = session.input_index(name_arg(key, "an input's name"));
-    set_input(feeds, session, index, PyTuple_GET_ITEM(item.ptr(), 1));
+    set_by_name(feeds, session, key, PyTuple_GET_ITEM(item.ptr(), 1));
   }
 }
 
-std::vector<at::Tensor> run_without_gil(const Session& session, Prepared& prepared,
-                                        at::ArrayRef<size_t> outputs,
-                                        OrtRunOptions* options = nullptr) {
+Tensors run_without_gil(const Session& session, Prepared& prepared, at::ArrayRef<size_t> outputs,
+                        OrtRunOptions* options = nullptr) {
   return run_interruptibly([&] { return session.run(prepared, outputs, options); });
 }
 
-void set_arguments(Feeds& feeds, const Session& session, PyObject* args, PyObject* kwargs) {
-  set_positional(feeds, session, args);
-  if (kwargs != nullptr) {
-    set_named(feeds, session, kwargs);
-  }
-}
-
-PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
+// Runs the model with what `give` sets in the feeds.
+template <typename Give>
+PyObject* run_all(PyObject* self, Give&& give) {
   return guarded([&] {
     const SessionPtr session = session_of(self);
     const Preparation prepared = session->prepare();
-    set_arguments(prepared->feeds, *session, args, kwargs);
+    give(prepared->feeds, *session);
     if (gives_nested(*session, session->all_outputs())) [[unlikely]] {
       return py::tuple(run_nested(*session, prepared->feeds, session->all_outputs()))
           .release()
           .ptr();
     }
-    std::vector<at::Tensor> outputs = run_without_gil(*session, *prepared, session->all_outputs());
+    Tensors outputs = run_without_gil(*session, *prepared, session->all_outputs());
     py::tuple results(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {
       PyTuple_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
@@ -161,6 +159,65 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   });
 }
 
+PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return run_all(self, [&](Feeds& feeds, const Session& session) {
+    set_positional(feeds, session, items_of(args));
+    if (kwargs != nullptr) {
+      set_named(feeds, session, kwargs);
+    }
+  });
+}
+
+// The class of `self` got an `__call__` of its own.
+PyObject* call_overridden(PyObject* self, Arguments args, Arguments names) {
+  return guarded([&] {
+    const size_t count = args.size() - names.size();
+    py::tuple positional(count);
+    for (size_t i = 0; i < count; ++i) {
+      positional[i] = py::handle(args[i]);
+    }
+    py::dict named;
+    for (size_t i = 0; i < names.size(); ++i) {
+      named[py::handle(names[i])] = py::handle(args[count + i]);
+    }
+    return Py_TYPE(self)->tp_call(self, positional.ptr(), named.ptr());
+  });
+}
+
+PyObject* vectorcall(PyObject* self, PyObject* const* values, size_t flagged_count,
+                     PyObject* keys) {
+  const Arguments names = keys == nullptr ? Arguments() : items_of(keys);
+  const auto count = static_cast<size_t>(PyVectorcall_NARGS(flagged_count));
+  const Arguments args{values, count + names.size()};
+  if (Py_TYPE(self)->tp_call != call) [[unlikely]] {
+    return call_overridden(self, args, names);
+  }
+  return run_all(self, [&](Feeds& feeds, const Session& session) {
+    set_positional(feeds, session, args.first(count));
+    for (size_t i = 0; i < names.size(); ++i) {
+      set_by_name(feeds, session, names[i], args[count + i]);
+    }
+  });
+}
+
+// Python before 3.12 does not let a class that can be changed inherit the vectorcall protocol,
+// since it would not notice an `__call__` that is set later: `vectorcall` looks for one.
+void inherit_vectorcall(PyTypeObject* type) noexcept {
+  if (type->tp_call == call) {
+    type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+  }
+}
+
+PyObject* create(PyTypeObject* type, PyObject* /*args*/, PyObject* /*kwargs*/) {
+  inherit_vectorcall(type);
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self != nullptr) {
+    reinterpret_cast<PySession*>(self)->vectorcall = vectorcall;
+    new (&slot_of(self)) SessionPtr();
+  }
+  return self;
+}
+
 PyObject* start(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return guarded([&] {
     TORCH_CHECK_TYPE(count == 3 && PyTuple_Check(args[0]) && PyDict_Check(args[1]),
@@ -168,7 +225,8 @@ PyObject* start(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     const SessionPtr session = session_of(self);
     SharedRunOptions options = shared_run_options(args[2]);
     Feeds feeds = session->feeds();
-    set_arguments(feeds, *session, args[0], args[1]);
+    set_positional(feeds, *session, items_of(args[0]));
+    set_named(feeds, *session, args[1]);
     return start_run(*session, std::move(feeds), std::move(options)).release().ptr();
   });
 }
@@ -203,7 +261,13 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (gives_nested(*session, names)) {
       return run_nested(*session, prepared->feeds, names, options).release().ptr();
     }
-    return py::cast(run_without_gil(*session, *prepared, names, options)).release().ptr();
+    Tensors outputs = run_without_gil(*session, *prepared, names, options);
+    py::list results(outputs.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      PyList_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
+                      THPVariable_Wrap(std::move(outputs[i])));
+    }
+    return results.release().ptr();
   });
 }
 
@@ -255,7 +319,7 @@ PyObject* run_into(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (PyDict_Check(args[1])) {
       set_named(feeds, *session, args[1]);
     } else {
-      set_positional(feeds, *session, args[1]);
+      set_positional(feeds, *session, items_of(args[1]));
     }
     feeds.require_all();
     run_interruptibly([&] { session->run_into(targets, feeds, options); });
@@ -325,6 +389,12 @@ std::array methods{
     PyMethodDef{},
 };
 
+std::array members{
+    PyMemberDef{"__vectorcalloffset__", T_PYSSIZET, offsetof(PySession, vectorcall), READONLY,
+                nullptr},
+    PyMemberDef{},
+};
+
 std::array properties{
     PyGetSetDef{"script_object", get_script_object, nullptr,
                 "The torch.classes.ortdl.InferenceSession behind this object.", nullptr},
@@ -336,12 +406,14 @@ std::array slots{
     PyType_Slot{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
     PyType_Slot{Py_tp_call, reinterpret_cast<void*>(call)},
     PyType_Slot{Py_tp_methods, methods.data()},
+    PyType_Slot{Py_tp_members, members.data()},
     PyType_Slot{Py_tp_getset, properties.data()},
     PyType_Slot{0, nullptr},
 };
 
 PyType_Spec spec{"ortdl_torch._C.InferenceSessionBase", sizeof(PySession), 0,
-                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots.data()};
+                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL,
+                 slots.data()};
 
 }  // namespace
 

@@ -10,6 +10,7 @@ from models import difference_and_total, info, model, positive, reshaped, subtra
 from onnx import TensorProto, helper
 from stock import stock
 from support import in_threads, live, refused
+from torch.multiprocessing.reductions import StorageWeakRef
 
 import ortdl_torch
 from ortdl_torch import InferenceSession, OrtError
@@ -85,6 +86,26 @@ def test_a_held_outputs_memory_is_left_alone(holder: str) -> None:
         assert [y[0].item() for y, _ in held] == [0, 2, 4, 6, 8, 10]  # type: ignore[index]
     if holder == "array":
         assert [y[3] for y, _ in held] == [0, 2, 4, 6, 8, 10]  # type: ignore[index]
+
+
+def test_memory_that_can_be_got_hold_of_again_is_left_alone() -> None:
+    session = InferenceSession(twice())
+    (y,) = session(torch.zeros(4))
+    weak, address = StorageWeakRef(y.untyped_storage()), y.data_ptr()
+    del y
+    (z,) = session(torch.ones(4))
+    assert not weak.expired()
+    assert z.data_ptr() != address
+
+
+def test_a_storage_that_got_other_memory_is_left_alone() -> None:
+    session = InferenceSession(twice())
+    for i in range(5):
+        (y,) = session(torch.full((4,), float(i)))
+        own = y.data_ptr()
+        assert y.share_memory_().data_ptr() != own
+        assert y.tolist() == [2.0 * i] * 4
+        del y
 
 
 def test_one_output_that_is_held_keeps_them_all() -> None:

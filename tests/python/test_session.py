@@ -1,9 +1,11 @@
 """A model called with tensors: what goes in, what comes out, and whose options it runs under."""
 
 import copy
+import functools
 import io
 import pickle
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -76,6 +78,68 @@ def test_inputs_by_position_by_name_and_mixed() -> None:
         got = session.run(names, {"right": b, "left": a})
         assert type(got) is list
         assert [y.tolist() for y in got] == [[4, 5]] * len(names or [None])
+
+
+class Doubling(InferenceSession):
+    """Calls its base with twice what it is given."""
+
+    def __call__(self, *tensors: torch.Tensor, **named: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        doubled = {name: 2 * tensor for name, tensor in named.items()}
+        return super().__call__(*(2 * tensor for tensor in tensors), **doubled)
+
+
+class Derived(InferenceSession):
+    """Changes nothing."""
+
+
+@pytest.mark.parametrize("cls", [InferenceSession, Derived])
+def test_every_form_of_a_call_is_the_same(cls: type[InferenceSession]) -> None:
+    session = cls(subtract())
+    left, right = torch.tensor([5.0]), torch.tensor([3.0])
+    for (difference,) in (
+        session(left, right),
+        session(left, right=right),
+        session(right=right, left=left),
+        session(*[left, right]),
+        session(*[left], right=right),
+        session.__call__(left, right),
+        cls.__call__(session, left, right=right),
+        functools.partial(session, left)(right),
+        next(map(session, [left], [right])),
+    ):
+        assert difference.tolist() == [2.0]
+
+
+def test_a_class_may_call_in_its_own_way() -> None:
+    session = Doubling(subtract())
+    left, right = torch.tensor([5.0]), torch.tensor([3.0])
+    for (difference,) in (
+        session(left, right),
+        session(left, right=right),
+        session(right=right, left=left),
+    ):
+        assert difference.tolist() == [4.0]
+
+
+def test_a_call_that_is_set_later_holds() -> None:
+    session = Derived(subtract())
+    left, right = torch.tensor([5.0]), torch.tensor([3.0])
+
+    def swapped(
+        self: InferenceSession, left: torch.Tensor, right: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        return InferenceSession.__call__(self, right, left)
+
+    with patch.object(Derived, "__call__", swapped):
+        for (difference,) in (
+            session(left, right),
+            session(left, right=right),
+            session(left=left, right=right),
+        ):
+            assert difference.tolist() == [-2.0]
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'right'"):
+            session(left)
+    assert session(left, right)[0].tolist() == [2.0]
 
 
 def test_named_outputs_come_in_the_order_asked_for() -> None:
