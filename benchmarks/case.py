@@ -29,24 +29,21 @@ class Goal:
 
     kind: Literal["faster than", "at most"]
     bound: float
-    against: str | tuple[str, ...]
-    """A route, or several whose minima are added up."""
+    against: str
     subject: str = OURS
 
     def judge(self, case: Case) -> Verdict:
         """Compare the case's times with the bound."""
-        names = (self.against,) if isinstance(self.against, str) else self.against
         subject = case.route(self.subject).minimum
-        against = sum(case.route(name).minimum for name in names)
-        named = names[0] if len(names) == 1 else f"({' + '.join(names)})"
+        against = case.route(self.against).minimum
         if self.kind == "faster than":
             ratio = against / subject
             met = ratio >= self.bound
-            goal = f"{self.subject} at least {self.bound:g} x faster than {named}"
+            goal = f"{self.subject} at least {self.bound:g} x faster than {self.against}"
         else:
             ratio = subject / against
             met = ratio <= self.bound
-            goal = f"{self.subject} at most {self.bound:g} x {named}"
+            goal = f"{self.subject} at most {self.bound:g} x {self.against}"
         return Verdict(goal, f"{ratio:.2f} x", met)
 
 
