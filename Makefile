@@ -109,10 +109,10 @@ build/facts.stamp: .venv/ready $(wildcard csrc/ortdl/*.h tests/compile/*)
 test-cuda:  ## run tests/cuda on real GPUs, else on emulated ones
 	@$(PYTHON) tools/test_cuda.py
 
-test-asan: environment  ## run the tests with sanitizers of addresses, leaks, undefined behaviour
+test-asan: environment  ## run the C++ tests with sanitizers of addresses, leaks and more
 	@$(BIN)/python tools/sanitize.py address $(PARTS)
 
-test-tsan: environment  ## run the tests with the sanitizer of threads
+test-tsan: environment  ## run the core's C++ tests with the sanitizer of threads
 	@$(BIN)/python tools/sanitize.py thread $(PARTS)
 
 # Needs clang, so no other target asks for it: see tests/fuzz/README.md.
