@@ -16,7 +16,7 @@ SAY = @printf '[%s] %s\n' $@
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test lint format bench bench-instructions stress soak clean environment \
-	cmake test-cpp test-python test-cuda test-asan fuzz-dlpack
+	cmake test-cpp test-python test-cuda test-asan test-tsan fuzz-dlpack
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 16
@@ -109,8 +109,11 @@ build/facts.stamp: .venv/ready $(wildcard csrc/ortdl/*.h tests/compile/*)
 test-cuda:  ## run tests/cuda on real GPUs, else on emulated ones
 	@$(PYTHON) tools/test_cuda.py
 
-test-asan: environment  ## run the core's C++ tests with sanitizers
-	@$(BIN)/python tools/sanitize.py
+test-asan: environment  ## run the C++ tests with sanitizers of addresses, leaks and more
+	@$(BIN)/python tools/sanitize.py address $(PARTS)
+
+test-tsan: environment  ## run the core's C++ tests with the sanitizer of threads
+	@$(BIN)/python tools/sanitize.py thread $(PARTS)
 
 # Needs clang, so no other target asks for it: see tests/fuzz/README.md.
 fuzz-dlpack: SECONDS ?= 60

@@ -126,9 +126,9 @@ def make(environment: Environment) -> int:
     name = environment.folder.name
     if has[:1] != wanted[:1]:
         print(f"[venv] making {name} with Python {sys.version.split()[0]}", flush=True)
-        shutil.rmtree(environment.folder, ignore_errors=True)
-        # Not sys.executable, which may be the one inside the folder just removed.
+        # Where sys.executable leads to, asked before the folder goes that it may be in.
         interpreter = os.path.realpath(sys.executable)
+        shutil.rmtree(environment.folder, ignore_errors=True)
         subprocess.run([interpreter, "-m", "venv", str(environment.folder)], check=True)
     requirements = environment.requirements.name
     print(f"[venv] installing what {requirements} names into {name}", flush=True)

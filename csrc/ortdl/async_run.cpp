@@ -3,6 +3,7 @@
 #include <c10/core/StreamGuard.h>
 #include <ortdl/session.h>
 
+#include <atomic>
 #include <exception>
 #include <memory>
 
@@ -42,6 +43,7 @@ class Session::AsyncRun final : public c10::intrusive_ptr_target {
   // False if the session has no thread for it: its callers are all the threads that it has.
   bool start_in_onnxruntime() {
     const Session& session = *session_;
+    handed_over_.store(true, std::memory_order_release);
     const StatusHandle refused(api().RunAsync(
         session.handle_.get(), in_flight_->options(), inputs_.names.data(), inputs_.values.data(),
         inputs_.values.size(), names_.data(), names_.size(), raw_.data(), &AsyncRun::ended, this));
@@ -52,7 +54,7 @@ class Session::AsyncRun final : public c10::intrusive_ptr_target {
   static void ended(void* owned, ::OrtValue** outputs, size_t /*count*/,
                     OrtStatus* status) noexcept {
     auto run = c10::intrusive_ptr<AsyncRun>::reclaim(static_cast<AsyncRun*>(owned));
-    run->ran_ = true;
+    run->ran_ = run->handed_over_.load(std::memory_order_acquire);
     run->failed_.reset(status);
     for (size_t i = 0; outputs != nullptr && i < run->made_.size(); ++i) {
       run->made_[i].reset(outputs[i]);
@@ -117,6 +119,9 @@ class Session::AsyncRun final : public c10::intrusive_ptr_target {
   std::vector<::OrtValue*> raw_;    // where ONNX Runtime puts them
   std::vector<ValueHandle> made_;
   StatusHandle failed_;
+  // Orders what the caller wrote before what ONNX Runtime's thread does. ONNX Runtime does so as
+  // well, but was not compiled for the sanitizer of threads, which therefore does not see it.
+  std::atomic<bool> handed_over_ = false;
   bool ran_ = false;
   at::ThreadLocalState state_;         // the caller's
   std::optional<c10::Stream> stream_;  // the same, where the session works on an accelerator

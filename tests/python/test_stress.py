@@ -2,14 +2,15 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
-from support import ROOT
+TESTS = Path(__file__).resolve().parents[1]
 
 
 def output_of(script: str, *arguments: str) -> list[str]:
     """The lines that `script` prints, which must end well."""
     done = subprocess.run(
-        [sys.executable, ROOT / "tests" / script, *arguments],
+        [sys.executable, TESTS / script, *arguments],
         capture_output=True,
         text=True,
         timeout=300,
