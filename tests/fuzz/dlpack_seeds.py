@@ -79,7 +79,12 @@ def all_seeds() -> list[bytes]:
         *(seed(version=version) for version in ((0, 8), (1, 99), (2, 0), (2**32 - 1, 0))),
         *(seed(rank=rank, dims=()) for rank in (-1, 65, 2**31 - 1, -(2**31), 3)),
         *(seed(bits=VERSIONED | bit) for bit in (NO_DELETER, NO_SHAPE)),
-        *(seed(data=data, place=place) for data in (NULL, WILD) for place in (8, 2**64 - 16)),
+        *(
+            seed(data=data, place=place, bits=bits)
+            for data in (NULL, WILD)
+            for place in (8, 2**64 - 16)
+            for bits in (*both, VERSIONED | ROUND_TRIP | NO_STRIDES)
+        ),
         *(seed(offset=offset) for offset in (1, 3, 4, 2**63, 2**64 - 8)),
         *(seed(place=place, policy=policy) for place in (0, 1, 240, 256) for policy in range(3)),
         *(seed(policy=policy, failing=True) for policy in range(3)),

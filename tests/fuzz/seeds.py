@@ -4,12 +4,14 @@
 tests/fuzz/seeds.py FOLDER    a folder for each target there
 """
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dlpack_seeds
 from dlpack_seeds import number
+from onnx import TensorProto, helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
@@ -33,6 +35,22 @@ def packed_seeds() -> Iterator[bytes]:
     yield bytes([4, 0]) + number(3) + bytes([2, 3, 1]) + number(6)
 
 
+def shadowed(sizes: list[int]) -> bytes:
+    """y = x * w, and in a branch that is never taken another w, of these sizes."""
+    weights = [
+        helper.make_tensor("w", models.FLOAT, [2], [1.0, 2.0]),
+        helper.make_tensor("flag", TensorProto.BOOL, [], [True]),
+    ]
+    inner = helper.make_tensor("w", models.FLOAT, sizes, [3.0] * math.prod(sizes))
+    outputs = [models.info("y", [2])]
+    taken = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "a", [], outputs)
+    other = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])], "b", [], outputs, [inner]
+    )
+    node = helper.make_node("If", ["flag"], ["y"], then_branch=taken, else_branch=other)
+    return models.model([node], [models.info("x", [2])], outputs, weights)
+
+
 def all_models() -> list[bytes]:
     """The models of the Python tests."""
     shapes: tuple[models.Shape, ...] = ((None,), None, (), (3,), ("n", 3), ("n", "n"))
@@ -51,6 +69,7 @@ def all_models() -> list[bytes]:
         models.counting_loop(),
         models.with_adapter_inputs(),
         models.scaled(),
+        *(shadowed(sizes) for sizes in ([2], [1])),
         *(models.external_weight("w.bin", where) for where in ("graph", "subgraph", "function")),
         *(models.external_weight(place) for place in ("out", "../w.bin", "/etc/passwd", "")),
     ]
@@ -60,6 +79,7 @@ def model_seeds() -> Iterator[bytes]:
     for index, model in enumerate(all_models()):
         yield bytes([index]) + model
         yield bytes([60 + index % 4]) + model
+        yield bytes([0]) + model[:-1]
 
 
 def state_seeds() -> Iterator[bytes]:
