@@ -80,6 +80,8 @@ def model_seeds() -> Iterator[bytes]:
         yield bytes([index]) + model
         yield bytes([60 + index % 4]) + model
         yield bytes([0]) + model[:-1]
+    # An initializer's name that ends a byte after the model.
+    yield b"\x00\x3a\x06\x2a\x04\x42\x02w"
 
 
 def state_seeds() -> Iterator[bytes]:
