@@ -16,7 +16,7 @@ SAY = @printf '[%s] %s\n' $@
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test lint format bench bench-instructions stress soak clean environment \
-	cmake test-cpp test-python test-cuda test-asan test-tsan fuzz-dlpack
+	cmake test-cpp test-python test-cuda test-asan test-tsan fuzz
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 16
@@ -116,9 +116,9 @@ test-tsan: environment  ## run the core's C++ tests with the sanitizer of thread
 	@$(BIN)/python tools/sanitize.py thread $(PARTS)
 
 # Needs clang, so no other target asks for it: see tests/fuzz/README.md.
-fuzz-dlpack: SECONDS ?= 60
-fuzz-dlpack: environment
-	$(BIN)/python tests/fuzz/run.py $(SECONDS)
+fuzz: SECONDS ?= 60
+fuzz: environment
+	$(BIN)/python tests/fuzz/run.py $(TARGET) $(SECONDS)
 
 # Whole files go to the workers, in order: the peers, which start threads, come after the tests that
 # fork. Each worker has a core, and torch as many threads.

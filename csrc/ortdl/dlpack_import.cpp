@@ -58,12 +58,12 @@ void check_extent(const DLTensor& tensor, int64_t count) {
                         tensor.byte_offset <= static_cast<uint64_t>(INT64_MAX),
                     "a DLPack tensor with the impossible byte_offset ", tensor.byte_offset,
                     " was given");
-  if (tensor.strides == nullptr || count == 0) {
+  if (count == 0) {
     return;
   }
-  int64_t ahead = 0;
+  int64_t ahead = tensor.strides == nullptr ? count - 1 : 0;
   int64_t behind = 0;
-  for (int32_t i = 0; i < tensor.ndim; ++i) {
+  for (int32_t i = 0; tensor.strides != nullptr && i < tensor.ndim; ++i) {
     const int64_t stride = tensor.strides[i];
     int64_t& reach = stride < 0 ? behind : ahead;
     int64_t step = 0;
@@ -77,7 +77,7 @@ void check_extent(const DLTensor& tensor, int64_t count) {
   TORCH_CHECK_VALUE(
       !__builtin_add_overflow(start, (static_cast<uintptr_t>(ahead) + 1) * itemsize, &last) &&
           static_cast<uintptr_t>(behind) * itemsize <= start,
-      "a DLPack tensor whose strides lead out of the address space was given");
+      "a DLPack tensor with elements out of the address space was given");
 }
 
 bool is_contiguous(const DLTensor& tensor, int64_t count) noexcept {

@@ -113,6 +113,23 @@ TYPED_TEST(DlpackImportTest, RefusesStridesOutOfTheAddressSpace) {
   }
 }
 
+TYPED_TEST(DlpackImportTest, RefusesADenseTensorThatEndsOutOfTheAddressSpace) {
+  for (const bool with_strides : {true, false}) {
+    Producer<TypeParam> producer;
+    producer.managed.dl_tensor.data = std::bit_cast<void*>(UINTPTR_MAX - 15);
+    producer.sizes = {2, 3};
+    producer.strides = {3, 1};
+    if (!with_strides) {
+      producer.managed.dl_tensor.strides = nullptr;
+    }
+    for (const Copy copy : {Copy::kNever, Copy::kIfNeeded}) {
+      expect_error<c10::ValueError>([&] { validate_dlpack(producer.managed.dl_tensor, 0, copy); },
+                                    {"address space"});
+    }
+    EXPECT_EQ(producer.released, 0);
+  }
+}
+
 TYPED_TEST(DlpackImportTest, ReleasesNothingThatItRefuses) {
   Producer<TypeParam> producer;
   producer.strides = {1, 3};

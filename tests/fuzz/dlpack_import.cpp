@@ -1,4 +1,4 @@
-// A libFuzzer target: the input decides every field of a DLPack struct, the copy policy and which
+// The input decides every field of a DLPack struct, the copy policy and which
 // allocation fails. Whatever comes of the import is compared with what `describe` works out in
 // arithmetic that cannot overflow.
 
@@ -9,11 +9,11 @@
 #include <memory>
 #include <new>
 #include <type_traits>
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "dlpack_producer.h"
+#include "target.h"
 
 namespace ortdl::fuzz {
 namespace {
@@ -49,27 +49,6 @@ class ScarceAllocator final : public c10::Allocator {
 };
 
 ScarceAllocator allocator;
-
-void check_nothing_lives() {
-  const LiveObjects live = live_objects();
-  require(live.values == 0, "no value is left");
-  require(live.owners == 0, "no owner is left");
-}
-
-// Runs `call`; true if it returned, false if it threw just one of the three kinds of refusal.
-template <typename Call>
-bool accepts(Call&& call) {
-  try {
-    std::forward<Call>(call)();
-    return true;
-  } catch (const c10::Error& error) {
-    require(typeid(error) == typeid(c10::TypeError) || typeid(error) == typeid(c10::ValueError) ||
-                typeid(error) == typeid(c10::BufferError),
-            "a refusal is a TypeError, ValueError or BufferError");
-    require(std::strlen(error.what_without_backtrace()) > 0, "a refusal says why");
-    return false;
-  }
-}
 
 // Runs `make`; null if it failed for want of memory, which is the only way it may.
 template <typename Make>
@@ -136,7 +115,9 @@ ValuePtr exported_and_back(ValuePtr value, const std::vector<std::byte>& expecte
 }
 
 void import_accepted(Producer& producer, const Plan& plan, const Described& described) {
-  const bool copy_wanted = plan.copy == Copy::kAlways && (plan.flags() & kDlpackCopied) == 0;
+  // A copy that the producer made is as good, unless nobody may write to it.
+  const bool copy_wanted = plan.copy == Copy::kAlways &&
+                           (plan.flags() & (kDlpackCopied | kDlpackReadOnly)) != kDlpackCopied;
   const bool shared = described.shareable && !copy_wanted;
   if (!shared && !described.readable) {
     producer.give_back();  // a copy would read what isn't there
@@ -202,8 +183,8 @@ void make_like(Producer& producer, const Plan& plan) {
   producer.give_back();
 }
 
-void run(const uint8_t* data, size_t size) {
-  Reader reader(data, size);
+void run(Input input) {
+  Reader reader(input);
   const Plan plan = Plan::read(reader);
   Producer producer(plan);
   allocator.begin(plan.allocations);
@@ -219,18 +200,11 @@ void run(const uint8_t* data, size_t size) {
   check_nothing_lives();
 }
 
+void begin() { c10::SetCPUAllocator(&allocator, /*priority=*/255); }
+
 }  // namespace
+
+const Target kDlpackImport{
+    .name = "dlpack_import", .begin = begin, .run = run, .is_message = false};
+
 }  // namespace ortdl::fuzz
-
-extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
-  const char* path = std::getenv("ORTDL_RUNTIME");
-  ortdl::fuzz::require(path != nullptr, "ORTDL_RUNTIME names a libonnxruntime.so");
-  ortdl::load_runtime(path);
-  c10::SetCPUAllocator(&ortdl::fuzz::allocator, /*priority=*/255);
-  return 0;
-}
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  ortdl::fuzz::run(data, size);
-  return 0;
-}

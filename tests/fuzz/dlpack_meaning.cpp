@@ -97,7 +97,8 @@ bool describe_memory(const Producer& producer, Described& described) {
   described.readable = producer.owns(start + extent.low, extent.high - extent.low);
   const Wide alignment = std::max(tensor.dtype.bits / 8, 1);
   described.shareable = is_dense(tensor) && start % alignment == 0;
-  return extent.high - extent.low < (Wide{1} << 63) && (is_dense(tensor) || tensor.dtype.bits >= 8);
+  return extent.high - extent.low < (Wide{1} << 63) && start + extent.low >= 0 &&
+         start + extent.high < Wide{1} << 64 && (is_dense(tensor) || tensor.dtype.bits >= 8);
 }
 
 }  // namespace
@@ -105,7 +106,8 @@ bool describe_memory(const Producer& producer, Described& described) {
 Described describe(const Producer& producer, const Plan& plan) {
   const DLTensor& tensor = producer.tensor();
   const DLDeviceType device = tensor.device.device_type;
-  const bool on_host = device == kDLCPU || device == kDLCUDAHost || device == kDLROCMHost;
+  const bool on_host = tensor.device.device_id == 0 &&
+                       (device == kDLCPU || device == kDLCUDAHost || device == kDLROCMHost);
   const bool padded = (plan.flags() & kDlpackPadded) != 0 && tensor.dtype.bits < 8;
   Described described{.type = type_of(tensor.dtype)};
   const bool somewhere = describe_shape(tensor, described) && describe_memory(producer, described);

@@ -3,32 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <type_traits>
 
 namespace ortdl::fuzz {
-
-void require(bool holds, const char* claim, const char* detail) {
-  if (!holds) {
-    static_cast<void>(std::fprintf(stderr, "\nNOT TRUE: %s\n%s\n", claim, detail));
-    std::abort();
-  }
-}
-
-int64_t Reader::number() noexcept {
-  const auto first = static_cast<int8_t>(byte());
-  if (first >= -112 && first <= 112) {
-    return first;
-  }
-  uint64_t number = 0;
-  for (int shift = 0; shift < 64; shift += 8) {
-    number |= uint64_t{byte()} << shift;
-  }
-  return static_cast<int64_t>(number);
-}
 
 Plan Plan::read(Reader& reader) {
   Plan plan{};

@@ -7,32 +7,15 @@
 #include <memory>
 #include <vector>
 
+#include "check.h"
+
 /// \file
 /// A producer of DLPack structs whose every field the fuzzer's input decides, and what a struct
 /// means in arithmetic that cannot overflow.
 namespace ortdl::fuzz {
 
-/// Wide enough for a sum of 64 products of a size and a stride, each clamped to `kHuge`.
-using Wide = __int128;
-inline constexpr Wide kHuge = Wide{1} << 100;
 /// Below it no product of what is described overflows 64 bits.
 inline constexpr Wide kSmall = Wide{1} << 40;
-
-/// Ends the process with `claim`, which the fuzzer then reports, unless it holds.
-void require(bool holds, const char* claim, const char* detail = "");
-
-/// The input, from its start; zeros follow its end.
-class Reader {
- public:
-  Reader(const uint8_t* data, size_t size) : next_(data), end_(data + size) {}
-  uint8_t byte() noexcept { return next_ == end_ ? 0 : *next_++; }
-  /// One byte for a small number, nine for any other: mutations then meet small numbers often.
-  int64_t number() noexcept;
-
- private:
-  const uint8_t* next_;
-  const uint8_t* end_;
-};
 
 /// What an input says.
 struct Plan {

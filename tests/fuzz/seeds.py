@@ -1,94 +1,117 @@
-"""Writes inputs to begin with: each is a struct that a producer could give, or nearly."""
+#!/usr/bin/env python3
+"""Writes inputs for each fuzz target to begin with.
 
-import struct
+tests/fuzz/seeds.py FOLDER    a folder for each target there
+"""
+
+import math
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-VERSIONED, ROUND_TRIP, NO_DELETER, NO_SHAPE, NO_STRIDES, PROTOTYPE = 1, 2, 4, 8, 16, 224
-NEVER, IF_NEEDED, ALWAYS = range(3)
-BUFFER, NULL, WILD = range(3)
-# (code, bits, lanes) of every type that is accepted, and of some that are not.
-TYPES = (
-    *((code, bits, 1) for code in (0, 1) for bits in (2, 4, 8, 16, 32, 64)),
-    *((2, bits, 1) for bits in (16, 32, 64)),
-    *((code, 8, 1) for code in (6, 10, 11, 12, 13, 14)),
-    (4, 16, 1),
-    (17, 4, 1),
-    (17, 4, 2),
-    *((5, 64, 1), (2, 32, 4), (15, 6, 1), (0, 128, 1), (3, 64, 1), (8, 8, 1)),
-)
-# (size, stride) of each dimension.
-LAYOUTS = (
-    (),
-    ((3, 1),),
-    ((2, 3), (3, 1)),
-    ((2, 1), (3, 2)),
-    ((4, 0), (2, -1)),
-    ((0, 5), (3, 1)),
-    ((1, 2**62), (2, 2)),
-    ((1 << 40, 1), (1 << 40, 1)),
-    ((-1, 1),),
-    ((2**55, 0), (2, 0)),
-    *(((1, 7),) * (rank - 2) + ((2, -1), (2, 2)) for rank in (5, 63, 64)),
-)
+import dlpack_seeds
+from dlpack_seeds import number
+from onnx import TensorProto, helper
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+
+import models
+
+ELEMENT_TYPES = 23
+RARE = 240
 
 
-def number(value: int) -> bytes:
-    """Returns `value` as the target's Reader::number reads it."""
-    if -112 <= value <= 112:
-        return struct.pack("<b", value)
-    return b"\x7f" + struct.pack("<Q", value % 2**64)
+def packed_seeds() -> Iterator[bytes]:
+    shapes = ((), (6,), (3, 4), (5,), (0, 3), (2, 2, 3), (-1,), (1 << 40, 1 << 40), (0, 1 << 62))
+    for kind in range(ELEMENT_TYPES):
+        for shape in shapes:
+            for size in (0, 1, 2, 3, 6):
+                dims = b"".join(map(number, shape))
+                yield bytes([4 * kind, 0]) + number(size) + bytes([1, 0, len(shape)]) + dims
+    for oddity in range(128, 138):
+        for size in (0, 3):
+            yield bytes([4, oddity]) + number(size) + bytes([1, 2, 1]) + number(2 * size)
+    yield bytes([4, 0]) + number(1) + bytes([1, 3, 250]) + number(1) * 70
+    yield bytes([4, 0]) + number(3) + bytes([2, 3, 1]) + number(6)
 
 
-def seed(
-    dims: tuple[tuple[int, int], ...] = ((2, 3), (3, 1)),
-    bits: int = VERSIONED | ROUND_TRIP,
-    policy: int = IF_NEEDED,
-    data: int = BUFFER,
-    place: int = 64,
-    version: tuple[int, int] = (1, 3),
-    flags: int = 0,
-    device: tuple[int, int] = (1, 0),
-    dtype: tuple[int, int, int] = (2, 32, 1),
-    offset: int = 0,
-    rank: int | None = None,
-    failing: bool = False,
-) -> bytes:
-    choices = policy + 3 * data
-    parts = [
-        bytes([bits, choices + 135 if failing else choices]),
-        *map(number, (256, place, *version, flags, *device)),
-        bytes(dtype[:2]),
-        *map(number, (dtype[2], offset, len(dims) if rank is None else rank)),
-        *(number(entry) for dim in dims for entry in dim),
+def shadowed(sizes: list[int]) -> bytes:
+    """y = x * w, and in a branch that is never taken another w, of these sizes."""
+    weights = [
+        helper.make_tensor("w", models.FLOAT, [2], [1.0, 2.0]),
+        helper.make_tensor("flag", TensorProto.BOOL, [], [True]),
     ]
-    return b"".join(parts)
+    inner = helper.make_tensor("w", models.FLOAT, sizes, [3.0] * math.prod(sizes))
+    outputs = [models.info("y", [2])]
+    taken = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "a", [], outputs)
+    other = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])], "b", [], outputs, [inner]
+    )
+    node = helper.make_node("If", ["flag"], ["y"], then_branch=taken, else_branch=other)
+    return models.model([node], [models.info("x", [2])], outputs, weights)
 
 
-def all_seeds() -> list[bytes]:
-    both = (VERSIONED | ROUND_TRIP, ROUND_TRIP)
+def all_models() -> list[bytes]:
+    """The models of the Python tests."""
+    shapes: tuple[models.Shape, ...] = ((None,), None, (), (3,), ("n", 3), ("n", "n"))
+    kinds = ("sequence", "optional", "map", "string")
     return [
-        *(seed(dtype=dtype, dims=((6, 1),), bits=bits) for dtype in TYPES for bits in both),
-        *(seed(dtype=dtype, bits=VERSIONED | PROTOTYPE) for dtype in TYPES),
-        *(
-            seed(dims=dims, policy=policy, bits=bits)
-            for dims in LAYOUTS
-            for policy in (NEVER, IF_NEEDED, ALWAYS)
-            for bits in (*both, VERSIONED | NO_STRIDES, VERSIONED | PROTOTYPE)
-        ),
-        *(seed(flags=flags, policy=policy) for flags in range(9) for policy in range(3)),
-        *(seed(device=(device, 0)) for device in range(20)),
-        *(seed(version=version) for version in ((0, 8), (1, 99), (2, 0), (2**32 - 1, 0))),
-        *(seed(rank=rank, dims=()) for rank in (-1, 65, 2**31 - 1, -(2**31), 3)),
-        *(seed(bits=VERSIONED | bit) for bit in (NO_DELETER, NO_SHAPE)),
-        *(seed(data=data, place=place) for data in (NULL, WILD) for place in (8, 2**64 - 16)),
-        *(seed(offset=offset) for offset in (1, 3, 4, 2**63, 2**64 - 8)),
-        *(seed(place=place, policy=policy) for place in (0, 1, 240, 256) for policy in range(3)),
-        *(seed(policy=policy, failing=True) for policy in range(3)),
+        *(models.unary("Relu", shape) for shape in shapes),
+        *(models.unary("Cast", ("n",), to=kind) for kind in (1, 7, 9, 10, 16)),
+        *(models.passthrough(kind) for kind in (1, 2, 7, 8, 9, 10, 16, 17, 22, 23)),
+        models.subtract(),
+        models.difference_and_total(),
+        models.positive(),
+        models.reshaped(("k",)),
+        *map(models.weights_as_outputs, ("initializer", "constant")),
+        models.without_inputs(),
+        *map(models.with_other_output, kinds),
+        models.counting_loop(),
+        models.with_adapter_inputs(),
+        models.scaled(),
+        *(shadowed(sizes) for sizes in ([2], [1])),
+        *(models.external_weight("w.bin", where) for where in ("graph", "subgraph", "function")),
+        *(models.external_weight(place) for place in ("out", "../w.bin", "/etc/passwd", "")),
     ]
 
 
-def write(folder: Path) -> None:
-    """Fills `folder` with the seeds; what the fuzzer found there before stays."""
+def model_seeds() -> Iterator[bytes]:
+    for index, model in enumerate(all_models()):
+        yield bytes([index]) + model
+        yield bytes([60 + index % 4]) + model
+        yield bytes([0]) + model[:-1]
+    # An initializer's name that ends a byte after the model.
+    yield b"\x00\x3a\x06\x2a\x04\x42\x02w"
+
+
+def state_seeds() -> Iterator[bytes]:
+    # The choice of model and of its way into the state, and then what is seldom otherwise.
+    for checked in range(2):
+        for choice in range(12):
+            yield bytes([checked, choice])
+            for place in range(40):
+                yield bytes([checked, choice]) + bytes(place) + bytes([RARE]) + bytes(range(9))
+    for tensor in range(160, 172):
+        for choice in (0, 4, 8):
+            yield bytes([1, choice, 0, 0, tensor])
+
+
+TARGETS: dict[str, Callable[[], Iterator[bytes] | list[bytes]]] = {
+    "dlpack_import": dlpack_seeds.all_seeds,
+    "from_packed": packed_seeds,
+    "model": model_seeds,
+    "session": model_seeds,
+    "session_state": state_seeds,
+}
+
+
+def write(folder: Path, target: str) -> None:
+    """Fills `folder` with a target's seeds; what the fuzzer found there before stays."""
     folder.mkdir(parents=True, exist_ok=True)
-    for index, content in enumerate(all_seeds()):
-        (folder / f"seed-{index:03}").write_bytes(content)
+    for index, content in enumerate(TARGETS[target]()):
+        (folder / f"seed-{index:04}").write_bytes(content)
+
+
+if __name__ == "__main__":
+    for name in TARGETS:
+        write(Path(sys.argv[1]) / name, name)
