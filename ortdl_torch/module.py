@@ -28,6 +28,10 @@ _STAND_INS = (
 )
 
 
+# What an input called self is called on its way to `forward`: nothing that a model can have.
+_SELF = "\udcffself"
+
+
 @dataclass(frozen=True, slots=True)
 class _Bound:
     """A session and what a module derives from it: exchanged as a whole, and read once per call."""
@@ -102,6 +106,7 @@ class OnnxModule(torch.nn.Module):
 
     __jit_ignored_attributes__: ClassVar[list[str]] = ["session", "_bound"]
     _bound: _Bound
+    _declared: ClassVar[type[OnnxModule]]  # of a class that `_with_signature` made
     script_object: torch.ScriptObject
 
     def __init__(
@@ -177,6 +182,8 @@ class OnnxModule(torch.nn.Module):
     def forward(self, *tensors: Any, **named: Any) -> Outputs:
         """Run the model on its inputs, by position or by name."""
         bound = self._bound
+        if _SELF in named:
+            named = {"self" if name == _SELF else name: x for name, x in named.items()}
         if named and bound.renamed:
             given, named = named, {bound.renamed.get(n, n): x for n, x in named.items()}
             if len(named) != len(given):
@@ -240,7 +247,7 @@ class OnnxModule(torch.nn.Module):
         return _blank, (cls,), self.__getstate__()
 
     def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[no-untyped-call]
         del state["script_object"]
         state["session"] = state.pop("_bound").session
         return state
@@ -332,11 +339,9 @@ def _own(function: Callable[..., Any]) -> types.FunctionType:
 # PyTorch's functions on the way to `forward` have a parameter of this name themselves.
 def _call_with_self(module: OnnxModule, /, *tensors: Any, **named: Any) -> Any:
     if "self" in named:
-        own = next(name for name, input_ in module._bound.renamed.items() if input_ == "self")
-        if own in named:
-            raise _given_twice(named)
-        named[own] = named.pop("self")
-    return torch.nn.Module.__call__(module, *tensors, **named)
+        named[_SELF] = named.pop("self")
+    declared: type[OnnxModule] = module._declared
+    return declared.__call__(module, *tensors, **named)
 
 
 def _given_twice(names: Iterable[str]) -> ValueError:

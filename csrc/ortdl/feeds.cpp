@@ -50,7 +50,10 @@ bool Feeds::set_in_place(size_t index, const at::Tensor& tensor) {
   check_free(index);
   check_dtype(node, tensor);
   lend(index, tensor);
-  slots_[index].keys = tensor.key_set();
+  // Of other elements PyTorch and ONNX Runtime have different sizes.
+  if (node.element->per_scalar() == 1) [[likely]] {
+    slots_[index].keys = tensor.key_set();
+  }
   return true;
 }
 

@@ -12,9 +12,12 @@ namespace ortdl {
 [[nodiscard]] inline bool needs_grad(const at::Tensor& tensor) {
   const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(
       tensor.unsafeGetTensorImpl()->autograd_meta());
-  return meta != nullptr && ((tensor.requires_grad() && at::GradMode::is_enabled()) ||
-                             // Asking for a tangent costs more than to see that there are none.
-                             (meta->fw_grad_ != nullptr && tensor._fw_grad(0).defined()));
+  return meta != nullptr &&
+         ((tensor.requires_grad() && at::GradMode::is_enabled()) ||
+          // Asking for a tangent costs more than to see that there are none. Views get that of
+          // their
+          // base when they are asked.
+          ((meta->fw_grad_ != nullptr || meta->is_view_) && tensor._fw_grad(0).defined()));
 }
 
 /// What to do about it, for messages.

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <c10/core/StorageImpl.h>
 #include <c10/util/SmallVector.h>
-#include <c10/util/intrusive_ptr.h>
 #include <ortdl/feeds.h>
 #include <ortdl/io_binding.h>
 #include <ortdl/node.h>
@@ -17,17 +15,13 @@
 /// What a session's runs leave for the next ones, so that a run like the last makes nothing anew.
 namespace ortdl {
 
-/// An output that a session keeps, and the memory of the tensors of it that it gave.
-struct KeptOutput {
-  ValuePtr value;
-  c10::intrusive_ptr<c10::StorageImpl> storage;
-};
+using PreparedValues = c10::SmallVector<ValuePtr, 8>;
 
 /// What one run needs; one thread at a time has it.
 struct Prepared {
   /// All outputs of a run with inputs of the sizes that the feeds had last, or none.
   struct Kept {
-    c10::SmallVector<KeptOutput, 4> outputs;
+    PreparedValues outputs;
     IoBindingHandle binding;  ///< of the feeds' last values and these outputs, or null
   };
 

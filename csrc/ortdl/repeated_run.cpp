@@ -2,8 +2,6 @@
 #include <ortdl/session.h>
 
 #include <algorithm>
-#include <atomic>
-#include <iterator>
 #include <string_view>
 
 namespace ortdl {
@@ -33,22 +31,12 @@ bool are_fit(const std::vector<Node>& nodes, const Session::Values& values,
   return bytes <= kMostKept;
 }
 
-// Whether nothing else holds `output`, so that nobody can get hold of it either, and its storage is
-// as it was made: PyTorch puts other memory into one to share it between processes.
-bool is_free(const KeptOutput& output) {
-  // What other threads did with the memory comes before what is written into it now.
-  return output.storage.is_uniquely_owned() && output.value.use_count() == 2 &&
-         output.storage->data() == output.value->address();
-}
-
-bool are_free(const Prepared::Kept& kept) {
-  return !kept.outputs.empty() && std::ranges::all_of(kept.outputs, [](const KeptOutput& output) {
-    return is_free(output);
+// Nobody can get hold of what only the session holds. What other threads did with the outputs comes
+// before what is written into them now.
+bool is_free(const Prepared::Kept& kept) {
+  return !kept.outputs.empty() && std::ranges::all_of(kept.outputs, [](const ValuePtr& value) {
+    return value.is_uniquely_owned();
   });
-}
-
-Tensors moved(std::vector<at::Tensor> tensors) {
-  return {std::make_move_iterator(tensors.begin()), std::make_move_iterator(tensors.end())};
 }
 
 // There is no code for it, and releases word it differently.
@@ -62,15 +50,15 @@ bool is_of_shape(const OrtStatus* failed) {
 
 bool Session::can_repeat() const {
   const auto is_fit = [this](size_t output) {
-    const Node& node = outputs_[output];
-    return is_dense(node) && node.element->per_scalar() == 1 && writes_in_place(output) &&
-           shapes_.determines(output) && std::ranges::count(outputs_, node.name, &Node::name) == 1;
+    const auto is_same = [&](const Node& node) { return node.name == outputs_[output].name; };
+    return is_dense(outputs_[output]) && writes_in_place(output) && shapes_.determines(output) &&
+           std::ranges::count_if(outputs_, is_same) == 1;
   };
   return lanes_ == nullptr && !outputs_.empty() && std::ranges::all_of(all_outputs_, is_fit);
 }
 
-Tensors Session::run(Prepared& prepared, at::ArrayRef<size_t> outputs,
-                     OrtRunOptions* options) const {
+std::vector<at::Tensor> Session::run(Prepared& prepared, at::ArrayRef<size_t> outputs,
+                                     OrtRunOptions* options) const {
   const bool resized = prepared.feeds.take_resized();
   const bool renewed = prepared.feeds.take_renewed();
   if (resized) {
@@ -81,18 +69,18 @@ Tensors Session::run(Prepared& prepared, at::ArrayRef<size_t> outputs,
   }
   prepared.feeds.require_all();
   if (!repeats_.load(std::memory_order_relaxed) || outputs != all_outputs()) {
-    return moved(run(prepared.feeds, outputs, options));
+    return run(prepared.feeds, outputs, options);
   }
   require_here();
-  const auto free = std::ranges::find_if(prepared.kept, are_free);
+  const auto free = std::ranges::find_if(prepared.kept, is_free);
   if (free != prepared.kept.end()) {
     StatusHandle failed = repeat(*free, prepared.feeds, renewed, options);
     if (failed == nullptr) {
-      Tensors results;
+      std::vector<at::Tensor> results;
       results.reserve(outputs.size());
-      for (const KeptOutput& output : free->outputs) {
-        output.value->renew_version();
-        results.push_back(output.value->to_tensor_over(output.storage));
+      for (const ValuePtr& value : free->outputs) {
+        value->renew_version();
+        results.push_back(value->to_tensor());
       }
       return results;
     }
@@ -106,15 +94,9 @@ Tensors Session::run(Prepared& prepared, at::ArrayRef<size_t> outputs,
   Values values = run_values(prepared.feeds, outputs, options);
   std::vector<at::Tensor> results = to_tensors(prepared.feeds, values);
   if (are_fit(outputs_, values, results)) {
-    Prepared::Kept& kept = prepared.oldest();
-    kept = {};
-    for (size_t i = 0; i < values.size(); ++i) {
-      kept.outputs.push_back({.value = std::move(values[i]),
-                              .storage = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
-                                  results[i].storage().unsafeGetStorageImpl())});
-    }
+    prepared.oldest() = {.outputs = std::move(values), .binding = nullptr};
   }
-  return moved(std::move(results));
+  return results;
 }
 
 StatusHandle Session::repeat(Prepared::Kept& kept, const Feeds& feeds, bool renewed,
@@ -126,13 +108,13 @@ StatusHandle Session::repeat(Prepared::Kept& kept, const Feeds& feeds, bool rene
     return call_bound(kept.binding.get(), nullptr);
   }
   c10::SmallVector<::OrtValue*, 8> targets;
-  for (const KeptOutput& output : kept.outputs) {
-    targets.push_back(output.value->handle());
+  for (const ValuePtr& value : kept.outputs) {
+    targets.push_back(value->handle());
   }
   return call(feeds, all_outputs_, options, targets.data());
 }
 
-IoBindingHandle Session::bind(const Feeds& feeds, at::ArrayRef<KeptOutput> outputs) const {
+IoBindingHandle Session::bind(const Feeds& feeds, const Values& outputs) const {
   IoBindingHandle binding = make_io_binding(handle_.get());
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (const ::OrtValue* value = feeds.values()[i]; value != nullptr) {
@@ -140,8 +122,7 @@ IoBindingHandle Session::bind(const Feeds& feeds, at::ArrayRef<KeptOutput> outpu
     }
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    check_status(
-        api().BindOutput(binding.get(), outputs_[i].name.c_str(), outputs[i].value->handle()));
+    check_status(api().BindOutput(binding.get(), outputs_[i].name.c_str(), outputs[i]->handle()));
   }
   return binding;
 }

@@ -8,7 +8,6 @@
 #include <ortdl/wording.h>
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
 
 namespace ortdl {
@@ -195,8 +194,7 @@ void Session::complete(Feeds& feeds, at::TensorList inputs) const {
 std::vector<at::Tensor> Session::run(at::TensorList inputs) const {
   const Preparation prepared = prepare();
   complete(prepared->feeds, inputs);
-  Tensors outputs = run(*prepared, all_outputs_);
-  return {std::make_move_iterator(outputs.begin()), std::make_move_iterator(outputs.end())};
+  return run(*prepared, all_outputs_);
 }
 
 void Session::run_into(at::TensorList outputs, at::TensorList inputs) const {

@@ -29,9 +29,6 @@ namespace ortdl {
 /// What will be a list of tensors, as PyTorch's future.
 using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
 
-/// Tensors of which a few are no block of their own in memory.
-using Tensors = c10::SmallVector<at::Tensor, 4>;
-
 /// A loaded ONNX model, as C++, TorchScript (`torch.classes.ortdl.InferenceSession`) and Python
 /// hold it. Immutable: any number of threads may run it at once, and no lock of this library is
 /// held while ONNX Runtime works. Tensors that it gave outlive it.
@@ -81,10 +78,10 @@ class Session final : public torch::CustomClassHolder {
   /// are wanted, and are small and of shapes that follow from those of the inputs, they are written
   /// into the memory of an earlier run's once nothing else holds that.
   /// \throws as above; c10::ValueError if an input was not given.
-  [[nodiscard]] Tensors run(Prepared& prepared, at::ArrayRef<size_t> outputs,
-                            OrtRunOptions* options = nullptr) const;
+  [[nodiscard]] std::vector<at::Tensor> run(Prepared& prepared, at::ArrayRef<size_t> outputs,
+                                            OrtRunOptions* options = nullptr) const;
 
-  using Values = c10::SmallVector<ValuePtr, 8>;
+  using Values = PreparedValues;
   /// As above, but outputs of any kind, as values. One that is an input of the model is that
   /// input's memory, and outputs asked for twice share theirs.
   /// \param targets Empty, or for each output a value to write it into, or null. Where
@@ -186,7 +183,7 @@ class Session final : public torch::CustomClassHolder {
   [[nodiscard]] bool can_repeat() const;
   [[nodiscard]] StatusHandle repeat(Prepared::Kept& kept, const Feeds& feeds, bool renewed,
                                     OrtRunOptions* options) const;
-  [[nodiscard]] IoBindingHandle bind(const Feeds& feeds, at::ArrayRef<KeptOutput> outputs) const;
+  [[nodiscard]] IoBindingHandle bind(const Feeds& feeds, const Values& outputs) const;
 
   HomeProcess home_;
   bool has_threads_ = true;

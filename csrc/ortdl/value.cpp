@@ -153,16 +153,12 @@ at::Tensor Value::to_tensor(Copy copy) const {
   TORCH_CHECK_BUFFER(!read_only_ || copy != Copy::kNever,
                      "the value is read-only, and a tensor that shares its memory could be written "
                      "to: pass copy=True");
-  at::Tensor shared = view(shape, element.scalar, storage());
+  at::Tensor shared = view(shape, element.scalar);
   if (copy == Copy::kAlways || read_only_) [[unlikely]] {
     at::Tensor copied;
     return shareable(shared, Copy::kAlways, copied);
   }
   return shared;
-}
-
-at::Tensor Value::to_tensor_over(c10::Storage memory) const {
-  return view(sizes_, type().scalar, std::move(memory));
 }
 
 at::Tensor Value::packed() const {
@@ -198,9 +194,7 @@ ValuePtr Value::reinterpreted(const ElementType& type) const {
       use_ == nullptr ? nullptr : std::make_unique<StreamUse>(use_->home(), storage), version_);
 }
 
-at::Tensor Value::bytes() const {
-  return view({static_cast<int64_t>(nbytes())}, at::kByte, storage());
-}
+at::Tensor Value::bytes() const { return view({static_cast<int64_t>(nbytes())}, at::kByte); }
 
 c10::Storage Value::storage() const {
   // A tensor over PyTorch's own memory can tell the allocator who uses it.
@@ -217,8 +211,9 @@ c10::Storage Value::storage() const {
           /*resizable=*/false};
 }
 
-at::Tensor Value::view(at::IntArrayRef sizes, at::ScalarType scalar, c10::Storage memory) const {
+at::Tensor Value::view(at::IntArrayRef sizes, at::ScalarType scalar) const {
   order_before_current();
+  c10::Storage memory = storage();
   const auto offset =
       static_cast<const std::byte*>(data_) - static_cast<const std::byte*>(memory.data());
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(

@@ -87,14 +87,6 @@ class Value final : public torch::CustomClassHolder {
   /// \throws c10::TypeError if the value is no tensor, or PyTorch has no dense tensor of its type.
   [[nodiscard]] at::Tensor to_tensor(Copy copy = Copy::kNever) const;
 
-  /// The memory as PyTorch's tensors hold it. It keeps this value.
-  /// \throws c10::TypeError if the value is no tensor.
-  [[nodiscard]] c10::Storage storage() const;
-
-  /// A tensor of this value over `memory`, which `storage` gave, for an element type of which each
-  /// element is one of PyTorch's. \throws as above.
-  [[nodiscard]] at::Tensor to_tensor_over(c10::Storage memory) const;
-
   /// The elements' bytes as a flat uint8 tensor that shares their memory, for every type.
   /// \throws c10::TypeError if the value is no tensor.
   /// \throws c10::BufferError if it is read-only.
@@ -180,8 +172,8 @@ class Value final : public torch::CustomClassHolder {
   void write(const void* source, at::Device device);
   void require_tensor() const;
   void read_tensor();
-  [[nodiscard]] at::Tensor view(at::IntArrayRef sizes, at::ScalarType scalar,
-                                c10::Storage memory) const;
+  [[nodiscard]] c10::Storage storage() const;
+  [[nodiscard]] at::Tensor view(at::IntArrayRef sizes, at::ScalarType scalar) const;
 
   detail::Counted<detail::Kind::kValue> counted_;
   ValueHandle handle_;

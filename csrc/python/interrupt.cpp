@@ -6,7 +6,6 @@
 #include <csignal>
 #include <ctime>
 #include <optional>
-#include <utility>
 
 namespace ortdl::python {
 
@@ -65,10 +64,12 @@ void put_handler() {
   sigaction(SIGINT, &ours, nullptr);
 }
 
-// Whether the main thread just looked for the run that it begins; no other thread asks.
-bool watched = false;
+}  // namespace
 
-void look() noexcept {
+void watch_for_interrupt() noexcept {
+  if (pthread_self() != main_thread) {
+    return;
+  }
   static long looked = -kNanosecondsPerLook;
   const long now = coarse_now();
   if (now - looked < kNanosecondsPerLook) [[likely]] {
@@ -90,25 +91,10 @@ void look() noexcept {
   PyGILState_Release(state);
 }
 
-void look_before_run() noexcept {
-  if (pthread_self() == main_thread && !std::exchange(watched, false)) {
-    look();
-  }
-}
-
-}  // namespace
-
-void watch_for_interrupt() noexcept {
-  if (pthread_self() == main_thread) {
-    look();
-    watched = true;
-  }
-}
-
 void watch_for_interrupts() {
   const py::object found = py::module_::import("threading").attr("main_thread")();
   main_thread = py::cast<pthread_t>(found.attr("ident"));
-  look_before_runs(&look_before_run);
+  look_before_runs(&watch_for_interrupt);
 }
 
 void raise_if_interrupted() {

@@ -132,8 +132,9 @@ void set_named(Feeds& feeds, const Session& session, PyObject* mapping) {
   }
 }
 
-Tensors run_without_gil(const Session& session, Prepared& prepared, at::ArrayRef<size_t> outputs,
-                        OrtRunOptions* options = nullptr) {
+std::vector<at::Tensor> run_without_gil(const Session& session, Prepared& prepared,
+                                        at::ArrayRef<size_t> outputs,
+                                        OrtRunOptions* options = nullptr) {
   return run_interruptibly([&] { return session.run(prepared, outputs, options); });
 }
 
@@ -149,7 +150,7 @@ PyObject* run_all(PyObject* self, Give&& give) {
           .release()
           .ptr();
     }
-    Tensors outputs = run_without_gil(*session, *prepared, session->all_outputs());
+    std::vector<at::Tensor> outputs = run_without_gil(*session, *prepared, session->all_outputs());
     py::tuple results(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {
       PyTuple_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
@@ -180,7 +181,13 @@ PyObject* call_overridden(PyObject* self, Arguments args, Arguments names) {
     for (size_t i = 0; i < names.size(); ++i) {
       named[py::handle(names[i])] = py::handle(args[count + i]);
     }
-    return Py_TYPE(self)->tp_call(self, positional.ptr(), named.ptr());
+    // The class's `__call__` may be one that leads back here.
+    if (Py_EnterRecursiveCall(" while calling a session") != 0) {
+      throw python_error();
+    }
+    PyObject* result = Py_TYPE(self)->tp_call(self, positional.ptr(), named.ptr());
+    Py_LeaveRecursiveCall();
+    return result;
   });
 }
 
@@ -261,13 +268,7 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (gives_nested(*session, names)) {
       return run_nested(*session, prepared->feeds, names, options).release().ptr();
     }
-    Tensors outputs = run_without_gil(*session, *prepared, names, options);
-    py::list results(outputs.size());
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      PyList_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
-                      THPVariable_Wrap(std::move(outputs[i])));
-    }
-    return results.release().ptr();
+    return py::cast(run_without_gil(*session, *prepared, names, options)).release().ptr();
   });
 }
 

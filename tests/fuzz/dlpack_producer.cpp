@@ -10,7 +10,8 @@
 namespace ortdl::fuzz {
 
 Plan Plan::read(Reader& reader) {
-  Plan plan{};
+  // All zero, which is no device's type: all is read below.
+  Plan plan{};  // NOLINT(bugprone-invalid-enum-default-initialization)
   const uint8_t bits = reader.byte();
   plan.versioned = (bits & 1) != 0;
   plan.round_trip = (bits & 2) != 0;
@@ -50,7 +51,7 @@ Managed* Producer::managed() const noexcept {
 
 template <typename Managed>
 void Producer::fill(size_t size) {
-  Managed made{};
+  Managed made{};  // NOLINT(bugprone-invalid-enum-default-initialization): set below
   if constexpr (std::is_same_v<Managed, DLManagedTensorVersioned>) {
     made.version = plan_.version;
     made.flags = plan_.raw_flags;

@@ -70,7 +70,6 @@ class Producer {
   template <typename Managed>
   [[nodiscard]] Managed* managed() const noexcept;
 
-  size_t managed_size_ = 0;
   std::vector<std::byte> before_;
   std::unique_ptr<std::byte[]> managed_;
   std::unique_ptr<std::byte[]> buffer_;

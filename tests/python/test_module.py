@@ -162,6 +162,34 @@ def test_an_input_called_self_is_given_by_name(other: str, own: str) -> None:
         module(LEFT, self=LEFT)
 
 
+class Wrapped(OnnxModule):
+    """Is called in a way of its own."""
+
+    def __call__(self, *tensors: torch.Tensor, **named: torch.Tensor) -> object:
+        return "mine", super().__call__(*tensors, **named)
+
+
+def test_an_input_called_self_leaves_a_class_its_own_call() -> None:
+    mine, got = Wrapped(of_self("x"))(self=LEFT, x=RIGHT)
+    assert mine == "mine"
+    assert same_as_stock(got, of_self("x"), LEFT, RIGHT)
+
+
+def test_a_session_exchanged_before_a_call_with_self_gets_it() -> None:
+    module = OnnxModule(of_self("x"))
+
+    def exchange(called: OnnxModule, _inputs: object) -> None:
+        called.session = other
+
+    module.register_forward_pre_hook(exchange)
+    other = InferenceSession(of_self("_self"))
+    with refused(ValueError, "'x'"):
+        module(self=LEFT, x=RIGHT)
+    module.session, other = InferenceSession(of_self("x")), InferenceSession(unary("Neg", ["n", 3]))
+    with refused(ValueError, "'self'"):
+        module(self=LEFT, x=RIGHT)
+
+
 def test_signature_says_the_inputs() -> None:
     assert list(inspect.signature(OnnxModule(subtract()).forward).parameters) == ["left", "right"]
     weird = inspect.signature(OnnxModule(weird_names()).forward)

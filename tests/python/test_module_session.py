@@ -28,6 +28,15 @@ def total_and_difference() -> bytes:
     )
 
 
+def subtract_from() -> bytes:
+    """difference = right - left."""
+    return model(
+        [helper.make_node("Sub", ["right", "left"], ["difference"])],
+        [info("left", ["n", 3]), info("right", ["n", 3])],
+        [info("difference", ["n", 3])],
+    )
+
+
 class Exchanged(InferenceSession):
     """A session in whose calls its module gets another one, as another thread may do."""
 
@@ -51,6 +60,17 @@ def test_a_call_ends_with_the_session_that_it_began_with(other: object, named: b
     assert torch.equal(got.total, LEFT + RIGHT)
     assert module.session is session.other
     del session.module
+
+
+@pytest.mark.usefixtures("fresh_compilers")
+def test_copies_of_a_module_compiled_in_place_are_their_own() -> None:
+    module = OnnxModule(subtract(["n", 3]))
+    module.compile(backend="eager")
+    assert torch.equal(module(LEFT, RIGHT), LEFT - RIGHT)
+    for made in (copy.copy(module), copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        made.session = InferenceSession(subtract_from())
+        assert torch.equal(made(LEFT, RIGHT), RIGHT - LEFT)
+    assert torch.equal(module(LEFT, RIGHT), LEFT - RIGHT)
 
 
 def test_one_output_stays_one_while_the_session_is_exchanged() -> None:

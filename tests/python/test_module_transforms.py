@@ -67,6 +67,18 @@ def test_forward_mode_tangents_are_refused(way: object) -> None:
 
 
 @ways
+def test_a_tangent_that_a_view_has_by_its_base_is_refused(way: object) -> None:
+    run = way(subtract(["n", 3]))
+    for refuse in (lambda view: run(view, X[:1]), to_ortvalue):
+        base = torch.zeros_like(X)
+        view = base[:1]
+        with forward_ad.dual_level():
+            base.copy_(forward_ad.make_dual(X, torch.ones_like(X)))
+            with refused(BufferError, "grad"):
+                refuse(view)
+
+
+@ways
 @pytest.mark.parametrize("transform", ["grad", "jvp", "vjp", "jacrev", "hessian"])
 def test_derivatives_by_torch_func_are_refused(way: object, transform: str) -> None:
     run = way(subtract(["n", 3]))

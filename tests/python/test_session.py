@@ -15,6 +15,7 @@ import torch
 from models import (
     info,
     model,
+    passthrough,
     subtract,
     unary,
     weights_as_outputs,
@@ -140,6 +141,27 @@ def test_a_call_that_is_set_later_holds() -> None:
         with pytest.raises(TypeError, match="missing 1 required positional argument: 'right'"):
             session(left)
     assert session(left, right)[0].tolist() == [2.0]
+
+
+def test_a_call_that_leads_to_itself_ends() -> None:
+    session = Derived(subtract())
+    itself = patch.object(Derived, "__call__", functools.partial(session))
+    with itself, pytest.raises(RecursionError):
+        session(torch.ones(1), torch.ones(1))
+    assert session(torch.ones(1), torch.ones(1))[0].tolist() == [0.0]
+
+
+@pytest.mark.parametrize("declared", ["n", 4])
+def test_sizes_of_pairs_are_looked_at_each_time(declared: int | str) -> None:
+    session = InferenceSession(passthrough(TensorProto.FLOAT4E2M1, (declared,)))
+    two, four = (torch.arange(n, dtype=torch.uint8).view(torch.float4_e2m1fn_x2) for n in (2, 4))
+    assert session(two)[0].view(torch.uint8).tolist() == [0, 1]
+    if declared == 4:
+        with pytest.raises(ValueError, match="must have size 4 in dimension 0"):
+            session(four)
+    else:
+        assert session(four)[0].view(torch.uint8).tolist() == [0, 1, 2, 3]
+    assert session(two)[0].view(torch.uint8).tolist() == [0, 1]
 
 
 def test_named_outputs_come_in_the_order_asked_for() -> None:
