@@ -56,9 +56,9 @@ void check_same(const Initializer& known, const Value& value) {
 // ONNX Runtime goes by the name alone, in subgraphs as well, and of two it takes the last.
 void check(const NamedValue& given, const ModelProto& model) {
   const auto& [name, value] = given;
-  TORCH_CHECK_VALUE(name.find('\0') == std::string::npos, "an initializer was given for the name '",
-                    name,
-                    "', which holds a NUL, and ONNX Runtime would cut it there: rename it in the model");
+  TORCH_CHECK_VALUE(
+      name.find('\0') == std::string::npos, "an initializer was given for the name '", name,
+      "', which holds a NUL, and ONNX Runtime would cut it there: rename it in the model");
   const auto known = std::ranges::find(model.initializers, name, &Initializer::name);
   TORCH_CHECK_VALUE(known != model.initializers.end(), "the model has no initializer named '", name,
                     "'. Its initializers are: ", describe(model.initializers));
