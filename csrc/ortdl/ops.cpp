@@ -147,11 +147,15 @@ void define(torch::Library& library) {
       .def("__getstate__", [](const SessionPtr& self) { return save_session(self); })
       ._def_unboxed("__setstate__", set_state, set_state_schema());
 
-  library.def(
-      "to_ortvalue(Tensor self, bool? copy=False) -> __torch__.torch.classes.ortdl.OrtValue");
-  library.def("from_ortvalue(__torch__.torch.classes.ortdl.OrtValue value) -> Tensor");
-  library.def(
-      "run(__torch__.torch.classes.ortdl.InferenceSession session, Tensor[] inputs) -> Tensor[]");
+  for (const char* schema :
+       {"to_ortvalue(Tensor self, bool? copy=False) -> __torch__.torch.classes.ortdl.OrtValue",
+        "from_ortvalue(__torch__.torch.classes.ortdl.OrtValue value) -> Tensor",
+        "run(__torch__.torch.classes.ortdl.InferenceSession session, Tensor[] inputs) -> "
+        "Tensor[]"}) {
+    // By the schema alone TorchScript would merge two runs of a model that draws random numbers,
+    // and read a tensor before it is written to through a value that shares its memory.
+    library.def(torch::schema(schema, c10::AliasAnalysisKind::CONSERVATIVE));
+  }
 }
 
 void implement(torch::Library& library) {
