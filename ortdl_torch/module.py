@@ -88,7 +88,8 @@ class OnnxModule(torch.nn.Module):
     and scripted modules take its outputs as they are.
 
     Args:
-        model: path of an ONNX file, its bytes, or a session, which then is shared.
+        model: path of an ONNX file, its bytes, or a session, which then is shared. One of a class
+            with an ``__call__`` of its own is a TypeError, since no graph would use that.
         sess_options: this and the rest as :class:`InferenceSession` takes them.
         providers: names of execution providers, or pairs of name and options.
         provider_options: a dict of options for each of ``providers``.
@@ -158,6 +159,7 @@ class OnnxModule(torch.nn.Module):
             super().__setattr__(name, value)
 
     def _set_session(self, session: InferenceSession) -> None:
+        _require_plain_call(type(session))
         inputs, outputs = session.get_inputs(), session.get_outputs()
         _require_text((*inputs, *outputs))
         names = tuple(node.name for node in inputs)
@@ -272,6 +274,15 @@ def _require_text(nodes: Sequence[NodeArg]) -> None:
                     f"the model has the name {name!r}, which is no UTF-8, and graphs keep names "
                     "as text: rename it in the model, or use an InferenceSession"
                 ) from None
+
+
+def _require_plain_call(cls: type[InferenceSession]) -> None:
+    if cls.__call__ is not InferenceSession.__call__:
+        raise TypeError(
+            f"a {cls.__name__} has an __call__ of its own, which graphs and torch.vmap would leave "
+            "out, since they run the model: give an InferenceSession, and do the rest in a module "
+            "of your own that holds the OnnxModule"
+        )
 
 
 def _reason_for_eager(session: InferenceSession) -> str | None:

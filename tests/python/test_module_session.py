@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import weakref
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -37,29 +38,35 @@ def subtract_from() -> bytes:
     )
 
 
-class Exchanged(InferenceSession):
-    """A session in whose calls its module gets another one, as another thread may do."""
+@pytest.fixture
+def exchange(monkeypatch: pytest.MonkeyPatch) -> Callable[[OnnxModule, bytes], InferenceSession]:
+    """Gives a module another session in each of its calls, as another thread may do."""
 
-    module: OnnxModule
-    other: InferenceSession
+    def prepare(module: OnnxModule, graph: bytes) -> InferenceSession:
+        other = InferenceSession(graph)
 
-    def __call__(self, *tensors: torch.Tensor, **named: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        self.module.session = self.other
-        return super().__call__(*tensors, **named)
+        def exchanged() -> bool:
+            module.session = other
+            return False
+
+        monkeypatch.setattr("ortdl_torch.module.is_dynamo_compiling", exchanged)
+        return other
+
+    return prepare
 
 
 @pytest.mark.parametrize("other", [total_and_difference, subtract, lambda: unary("Neg")])
 @pytest.mark.parametrize("named", [False, True])
-def test_a_call_ends_with_the_session_that_it_began_with(other: object, named: bool) -> None:
-    session = Exchanged(difference_and_total())
-    session.module, session.other = OnnxModule(session), InferenceSession(other())
-    module = session.module
+def test_a_call_ends_with_the_session_that_it_began_with(
+    other: Callable[[], bytes], named: bool, exchange: Callable
+) -> None:
+    module = OnnxModule(difference_and_total())
+    wanted = exchange(module, other())
     got = module(right=RIGHT, left=LEFT) if named else module(LEFT, RIGHT)
     assert got._fields == ("difference", "total")
     assert torch.equal(got.difference, LEFT - RIGHT)
     assert torch.equal(got.total, LEFT + RIGHT)
-    assert module.session is session.other
-    del session.module
+    assert module.session is wanted
 
 
 @pytest.mark.usefixtures("fresh_compilers")
@@ -73,13 +80,35 @@ def test_copies_of_a_module_compiled_in_place_are_their_own() -> None:
     assert torch.equal(module(LEFT, RIGHT), LEFT - RIGHT)
 
 
-def test_one_output_stays_one_while_the_session_is_exchanged() -> None:
-    session = Exchanged(subtract(["n", 3]))
-    session.module, session.other = OnnxModule(session), InferenceSession(difference_and_total())
-    module = session.module
+def test_one_output_stays_one_while_the_session_is_exchanged(exchange: Callable) -> None:
+    module = OnnxModule(subtract(["n", 3]))
+    exchange(module, difference_and_total())
     assert torch.equal(module(LEFT, RIGHT), LEFT - RIGHT)
     assert torch.equal(module(LEFT, RIGHT).total, LEFT + RIGHT)
-    del session.module
+
+
+class Doubled(InferenceSession):
+    """Gives twice what the model gives."""
+
+    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(2 * y for y in super().__call__(*tensors))
+
+
+class Named(InferenceSession):
+    """A session that has a name, and runs as any."""
+
+    name = "mine"
+
+
+def test_a_session_that_is_called_in_its_own_way_is_refused() -> None:
+    doubled = Doubled(unary("Neg"))
+    with refused(TypeError, "Doubled", "__call__", "module of your own"):
+        OnnxModule(doubled)
+    module = OnnxModule(Named(unary("Neg")))
+    with refused(TypeError, "Doubled", "__call__", "module of your own"):
+        module.session = doubled
+    assert module.session.name == "mine"
+    assert module(torch.ones(1)).tolist() == [-1]
 
 
 def test_threads_that_call_get_outputs_under_their_names() -> None:
