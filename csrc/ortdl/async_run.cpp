@@ -2,6 +2,7 @@
 #include <ATen/ThreadLocalState.h>
 #include <c10/core/StreamGuard.h>
 #include <ortdl/session.h>
+#include <ortdl/wording.h>
 
 #include <atomic>
 #include <exception>
@@ -137,10 +138,10 @@ FuturePtr Session::run_async(Feeds feeds, std::vector<size_t> outputs,
                              SharedRunOptions options) const {
   TORCH_CHECK(home_.is_here(),
               "this session was made before the process forked, and the threads that run_async "
-              "works with did not come along: make the session in the child (a DataLoader's "
-              "worker_init_fn does so), or start the child with 'spawn' "
-              "(multiprocessing_context='spawn'). Without run_async, a session of sequential "
-              "execution on the CPU with intra_op_num_threads=1 runs in a child as well: call it");
+              "works with did not come along: ",
+              kForkRemedy,
+              ". Without run_async, a session of sequential execution on the CPU with "
+              "intra_op_num_threads=1 runs in a child as well: call it");
   std::ranges::for_each(outputs, [this](size_t index) { check_output(index); });
   feeds.pin();
   auto self = SessionPtr::unsafe_reclaim_from_nonowning(const_cast<Session*>(this));

@@ -357,10 +357,10 @@ const OrtEpDevice* Session::stream_maker(at::Device accelerator) const {
 void Session::refuse_forked() {
   TORCH_CHECK(false,
               "this session was made before the process forked, and its threads did not come "
-              "along: make the session in the child (a DataLoader's worker_init_fn does so), or "
-              "start the child with 'spawn' (multiprocessing_context='spawn'). On the CPU, a "
-              "session of sequential execution with intra_op_num_threads=1 has no threads and "
-              "runs in a child as well");
+              "along: ",
+              kForkRemedy,
+              ". On the CPU, a session of sequential execution with intra_op_num_threads=1 has no "
+              "threads and runs in a child as well");
 }
 
 std::vector<std::string> Session::providers() const {

@@ -8,6 +8,11 @@
 /// Words in error messages that depend on what they speak of.
 namespace ortdl {
 
+/// What to do where a session was made before the process forked.
+inline constexpr const char* kForkRemedy =
+    "make the session in the child (a DataLoader's worker_init_fn does so), or start the child "
+    "with 'spawn' (multiprocessing_context='spawn')";
+
 /// "1 input", "2 inputs".
 [[nodiscard]] inline std::string counted(size_t count, std::string_view what) {
   return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
