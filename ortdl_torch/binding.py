@@ -65,7 +65,7 @@ class IOBinding(_C.IOBindingBase):
 
         Raises:
             ValueError: no such output, a wrong shape or device, a tensor that is not contiguous, or
-                the memory of another output or an input.
+                the memory of another output, an input or one of the session's ``initializers``.
             TypeError: a wrong dtype, or no tensor.
             BufferError: the tensor requires grad while grad mode is on, has no memory to write, or
                 the OrtValue is read-only.

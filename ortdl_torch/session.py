@@ -213,8 +213,9 @@ class InferenceSession(_C.InferenceSessionBase):
             run_options: as :meth:`run` takes them.
 
         Raises:
-            ValueError: as a call; also for a target of a wrong shape or device, one that is not
-                contiguous, or that shares memory with an input or another target.
+            ValueError: as a call; also for outputs that are an empty dict, a target of a wrong
+                shape or device, one that is not contiguous, or that shares memory with an input,
+                another target or one of the session's ``initializers``.
             TypeError: as a call; also for a target of a wrong dtype.
             BufferError: as a call; also for a target that requires grad while grad mode is on, has
                 no memory, or is a read-only OrtValue.

@@ -1,3 +1,4 @@
+#include <ortdl/apart.h>
 #include <ortdl/binding.h>
 #include <ortdl/shareable.h>
 #include <ortdl/targets.h>
@@ -173,6 +174,7 @@ void Binding::require_apart(const Feeds& inputs, std::optional<size_t> replaced,
     }
   }
   targets.require_apart(inputs);
+  ortdl::require_apart(targets, session_->outputs(), session_->config().initializers);
 }
 
 }  // namespace ortdl

@@ -1,3 +1,4 @@
+#include <ortdl/apart.h>
 #include <ortdl/feeds.h>
 #include <ortdl/grad.h>
 #include <ortdl/memory.h>
@@ -144,11 +145,9 @@ void Feeds::clear() noexcept {
 }
 
 bool Feeds::overlaps(const void* output, size_t bytes) const noexcept {
-  const auto* data = static_cast<const std::byte*>(output);
-  return bytes > 0 && std::ranges::any_of(slots_, [data, bytes](const Slot& slot) {
-           return !slot.span.empty() && data + bytes > slot.span.data() &&
-                  data < slot.span.data() + slot.span.size();
-         });
+  const std::span memory(static_cast<const std::byte*>(output), bytes);
+  return std::ranges::any_of(slots_,
+                             [memory](const Slot& slot) { return overlap(slot.span, memory); });
 }
 
 bool Feeds::in_place(size_t index, const Value& value) const {

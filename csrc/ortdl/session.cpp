@@ -1,6 +1,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <ortdl/apart.h>
 #include <ortdl/device_run.h>
 #include <ortdl/interrupt.h>
 #include <ortdl/outputs.h>
@@ -212,6 +213,7 @@ void Session::run_into(at::TensorList outputs, at::TensorList inputs) const {
 
 void Session::run_into(const Targets& targets, const Feeds& feeds, OrtRunOptions* options) const {
   targets.require_apart(feeds);
+  require_apart(targets, outputs_, config_.initializers);
   const Written written(targets.values());
   const at::ArrayRef<size_t> outputs = targets.indices();
   const Values made =

@@ -27,6 +27,12 @@ namespace detail {
 [[nodiscard]] bool is_shareable(const at::Tensor& tensor);
 }  // namespace detail
 
+/// Autograd's count of writes to `tensor`; one of its own for an inference tensor, which has none.
+[[nodiscard]] inline c10::VariableVersion version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? c10::VariableVersion(0)
+                               : tensor.unsafeGetTensorImpl()->version_counter();
+}
+
 /// \throws as `shareable` with `Copy::kNever` does, but speaks of no `copy`, for those who never
 /// do.
 void require_shareable(const at::Tensor& tensor);

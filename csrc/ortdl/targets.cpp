@@ -1,4 +1,6 @@
 #include <c10/core/InferenceMode.h>
+#include <ortdl/apart.h>
+#include <ortdl/initializers.h>
 #include <ortdl/shareable.h>
 #include <ortdl/targets.h>
 #include <ortdl/wording.h>
@@ -16,18 +18,7 @@ ValuePtr borrow(const at::Tensor& tensor) {
       .type = &type, .data = tensor.mutable_data_ptr(), .device = tensor.device(), .sizes = sizes};
   return c10::make_intrusive<Value>(make_owning(tensor.storage(), layout, tensor.nbytes()), layout,
                                     StreamUse::on(tensor.device(), tensor.storage()),
-                                    tensor.is_inference()
-                                        ? c10::VariableVersion(0)
-                                        : tensor.unsafeGetTensorImpl()->version_counter());
-}
-
-bool overlap(const Value& one, const Value& other) {
-  if (one.nbytes() == 0 || other.nbytes() == 0) {
-    return false;
-  }
-  const auto* a = static_cast<const std::byte*>(one.data());
-  const auto* b = static_cast<const std::byte*>(other.data());
-  return a < b + other.nbytes() && b < a + one.nbytes();
+                                    version_of(tensor));
 }
 
 }  // namespace
@@ -87,9 +78,21 @@ void Targets::require_apart(const Feeds& feeds) const {
                       node.name,
                       "' would be written into the memory of an input: give it memory of its own");
     for (size_t j = 0; j < i; ++j) {
-      TORCH_CHECK_VALUE(!overlap(*values_[i], *values_[j]), "the outputs '",
+      TORCH_CHECK_VALUE(!overlap(memory_of(*values_[i]), memory_of(*values_[j])), "the outputs '",
                         (*outputs_)[indices_[j]].name, "' and '", node.name,
                         "' would be written into the same memory: give each its own");
+    }
+  }
+}
+
+void require_apart(const Targets& targets, const std::vector<Node>& outputs,
+                   const std::vector<NamedValue>& initializers) {
+  for (const auto& [name, value] : initializers) {
+    for (size_t i = 0; i < targets.values().size(); ++i) {
+      TORCH_CHECK_VALUE(!overlap(memory_of(*targets.values()[i]), memory_of(*value)),
+                        "the output '", outputs[targets.indices()[i]].name,
+                        "' would be written into the memory of the initializer '", name,
+                        "': give it memory of its own");
     }
   }
 }

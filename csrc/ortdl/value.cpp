@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorOptions.h>
+#include <ortdl/apart.h>
 #include <ortdl/memory.h>
 #include <ortdl/shareable.h>
 #include <ortdl/type_string.h>
@@ -12,23 +13,12 @@
 namespace ortdl {
 namespace {
 
-c10::VariableVersion version_of(const at::Tensor& tensor) {
-  return tensor.is_inference() ? c10::VariableVersion(0)
-                               : tensor.unsafeGetTensorImpl()->version_counter();
-}
-
 // Copies between devices make the host wait for all that has to do with either.
 void require_host_wait(const Value& value, at::Device other) {
   require_no_capture(value.device(), other);
   if (const auto home = value.stream(); home.has_value()) {
     require_no_capture(*home);
   }
-}
-
-bool overlap(const void* one, const void* other, size_t bytes) noexcept {
-  const auto a = reinterpret_cast<uintptr_t>(one);
-  const auto b = reinterpret_cast<uintptr_t>(other);
-  return a < b + bytes && b < a + bytes;
 }
 
 }  // namespace
@@ -315,7 +305,8 @@ void Value::write(const void* source, at::Device device) {
     require_host_wait(*this, device);
   }
   at::Tensor from = detail::bytes_at(source, nbytes(), device);
-  if (device == device_ && overlap(data_, source, nbytes())) {
+  if (device == device_ &&
+      overlap(memory_of(*this), {static_cast<const std::byte*>(source), nbytes()})) {
     from = from.clone();
   }
   bytes().copy_(from);  // on the current stream, which waits for the elements

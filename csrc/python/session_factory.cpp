@@ -1,4 +1,5 @@
 #include <ortdl/saved_session.h>
+#include <ortdl/shareable.h>
 #include <python/args.h>
 #include <python/door.h>
 #include <python/gil.h>
@@ -48,7 +49,9 @@ SessionConfig config_of(std::string_view source, bool is_path, const Options& pr
 
 ValuePtr initializer_value(PyObject* object) {
   if (is_tensor(object)) {
-    return Value::from_tensor(THPVariable_Unpack(object));
+    const at::Tensor& tensor = THPVariable_Unpack(object);
+    require_shareable(tensor);
+    return Value::from_tensor(tensor);
   }
   ValuePtr storage;
   return unwrap_value(object, storage);

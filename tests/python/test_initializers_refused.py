@@ -11,6 +11,7 @@ from models import FLOAT, info, model, scaled, subtract
 from onnx import helper
 from support import refused
 
+import ortdl_torch
 from ortdl_torch import InferenceSession, OnnxModule, OrtError
 
 
@@ -48,8 +49,9 @@ def test_a_wrong_shape_is_told(shape: tuple[int, ...]) -> None:
 
 def test_what_cannot_be_shared_is_refused() -> None:
     strided = torch.ones(8)[::2]
-    with refused(ValueError, "contiguous", "'w'"):
+    with refused(ValueError, "contiguous", "tensor.contiguous()", "'w'") as caught:
         InferenceSession(scaled(), initializers={"w": strided})
+    assert "copy=" not in str(caught.value)
     with refused(BufferError, "meta", "'w'"):
         InferenceSession(scaled(), initializers={"w": torch.ones(4, device="meta")})
     with refused(BufferError, "sparse", "'w'"):
@@ -162,3 +164,23 @@ def test_a_branchs_own_weight_of_the_same_name_is_not_read_beyond_its_end(
     )
     with refused(ValueError, "'w'"):
         InferenceSession(source, initializers={"w": torch.ones(4)})
+
+
+def test_no_output_is_written_into_the_weights() -> None:
+    memory = torch.full((12,), 2.0)
+    weights, apart = memory[4:8], memory[8:]
+    session = InferenceSession(scaled(), initializers={"w": weights})
+    x = torch.arange(4.0)
+    binding = session.io_binding()
+    for target in (weights, memory[1:5], memory[7:11], ortdl_torch.to_ortvalue(weights)):
+        with refused(ValueError, "output 'y'", "initializer 'w'", "memory of its own"):
+            session.run_into([target], [x])
+        with refused(ValueError, "output 'y'", "initializer 'w'", "memory of its own"):
+            binding.bind_output("y", target)
+    assert memory.tolist() == [2.0] * 12
+    session.run_into([apart], [x])
+    assert apart.tolist() == [0, 2, 4, 6]
+    binding.bind_input("x", x + 1)
+    binding.bind_output("y", memory[:4])
+    session.run_with_iobinding(binding)
+    assert memory.tolist() == [2, 4, 6, 8, 2, 2, 2, 2, 0, 2, 4, 6]
