@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import onnxruntime
 import torch
 from torch._C import DispatchKey, _get_tracing_state, _len_torch_dispatch_stack
+from torch._library.fake_class_registry import FakeScriptObject
 from torch.compiler import is_dynamo_compiling
 
 from ortdl_torch._outputs import Outputs, maker, outputs_type
@@ -155,8 +156,18 @@ class OnnxModule(torch.nn.Module):
         # PyTorch would keep a module or parameter of this name beside the session.
         if name == "session":
             object.__setattr__(self, name, value)
-        else:
-            super().__setattr__(name, value)
+            return
+        # While it traces, PyTorch puts a fake one there, and then the own one again.
+        if (
+            name == "script_object"
+            and value is not self._bound.script_object
+            and not isinstance(value, FakeScriptObject)
+        ):
+            raise AttributeError(
+                "module.script_object is that of module.session, and cannot be set by itself: "
+                "assign an InferenceSession to module.session"
+            )
+        super().__setattr__(name, value)
 
     def _set_session(self, session: InferenceSession) -> None:
         _require_plain_call(type(session))

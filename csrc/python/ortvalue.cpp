@@ -229,14 +229,19 @@ const ValuePtr& unwrap_value(PyObject* object, ValuePtr& storage) {
 
 const ValuePtr& value_for(PyObject* object, ValuePtr& storage, const char* what,
                           const std::string& name) {
+  if (PyObject_TypeCheck(object, base_type)) [[likely]] {
+    return value_of(object);
+  }
   try {
-    return unwrap_value(object, storage);
+    storage = value_or_null(object);
   } catch (c10::Error& error) {
-    error.add_context(c10::str("The ", what, " '", name,
-                               "' must be given as a torch.Tensor or an OrtValue",
-                               is_array(object) ? ": use torch.from_numpy(array)." : "."));
+    error.add_context(c10::str("It was given for the ", what, " '", name, "'."));
     throw;
   }
+  TORCH_CHECK_TYPE(storage.defined(), "the ", what, " '", name,
+                   "' must be a torch.Tensor or an OrtValue, not ", described_stranger(object),
+                   is_array(object) ? ": use torch.from_numpy(array)" : "");
+  return storage;
 }
 
 ValuePtr value_or_null(PyObject* object) {

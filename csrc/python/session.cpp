@@ -10,7 +10,6 @@
 #include <python/pending_run.h>
 #include <python/run_options.h>
 #include <python/session.h>
-#include <python/text_arg.h>
 #include <structmember.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
@@ -38,15 +37,13 @@ const SessionPtr& session_of(PyObject* self) {
   return session;
 }
 
-void drop(SessionPtr session) {
-  // Releasing a session may wait for its threads.
-  const WithoutGil released;
-  session.reset();
-}
-
 void dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
-  drop(std::move(slot_of(self)));
+  {
+    // Releasing a session may wait for its threads.
+    const WithoutGil released;
+    slot_of(self).reset();
+  }
   slot_of(self).~SessionPtr();
   type->tp_free(self);
   Py_DECREF(type);
@@ -57,7 +54,11 @@ PyObject* set_script_object(PyObject* self, PyObject* object) {
     SessionPtr session = script_object_arg<Session>(object);
     TORCH_CHECK_TYPE(session.defined(), "expected a torch.classes.ortdl.InferenceSession, not ",
                      Py_TYPE(object)->tp_name);
-    drop(std::exchange(slot_of(self), std::move(session)));
+    // Calls under way, modules and what was traced rely on its model.
+    TORCH_CHECK(!slot_of(self).defined(),
+                "the session was made already, and is never given another model: make another "
+                "InferenceSession");
+    slot_of(self) = std::move(session);
     Py_RETURN_NONE;
   });
 }
@@ -75,7 +76,7 @@ void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* obj
   if (!is_tensor(object)) {
     ValuePtr storage;
     try {
-      const ValuePtr value = unwrap_value(object, storage);
+      const ValuePtr value = value_for(object, storage, "input", session.inputs()[index].name);
       if (feeds.in_place(index, *value)) {
         feeds.set(index, value);
       } else {
@@ -83,10 +84,7 @@ void set_input(Feeds& feeds, const Session& session, size_t index, PyObject* obj
         feeds.set(index, value);
       }
     } catch (c10::Error& error) {
-      error.add_context("The input '" + session.inputs()[index].name +
-                        "' must be a torch.Tensor or an OrtValue" +
-                        (is_array(object) ? ": use torch.from_numpy(array). " : ". ") +
-                        expected_inputs(session.inputs()));
+      error.add_context(expected_inputs(session.inputs()));
       throw;
     }
     return;

@@ -168,3 +168,14 @@ def test_a_class_of_modules_goes_with_the_last_of_them() -> None:
     del again
     gc.collect()
     assert made() is None
+
+
+def test_the_script_object_is_not_assigned_by_itself() -> None:
+    module = OnnxModule(unary("Neg"))
+    before = module.script_object
+    for value in (InferenceSession(unary("Abs")).script_object, None, torch.nn.Linear(1, 1)):
+        with refused(AttributeError, "module.script_object", "module.session"):
+            module.script_object = value
+    module.script_object = before
+    assert module.script_object is before
+    assert module(torch.ones(1)).tolist() == [-1]

@@ -245,3 +245,11 @@ def test_error_of_a_worker_thread_stays_in_it() -> None:
     assert len(caught) == 1
     assert "left" in str(caught[0])
     still_works(session)
+
+
+def test_a_session_is_not_given_another_model() -> None:
+    session = subtracting()
+    for other in (unary("Neg"), InferenceSession(unary("Neg")).script_object):
+        with refused(RuntimeError, "made already", "another InferenceSession"):
+            session.__init__(other)
+    still_works(session)
