@@ -31,7 +31,7 @@ class Binding final {
   void bind_input(size_t index, const at::Tensor& tensor);
   /// Let runs write the output number `index` into `value`, or into a tensor's memory.
   /// \throws as `Targets::set` does, c10::ValueError if the memory is that of another output or of
-  ///   an input.
+  ///   an input, or of an initializer that the session was given.
   void bind_output(size_t index, ValuePtr value);
   void bind_output(size_t index, const at::Tensor& tensor);
   /// Let the next run allocate the output number `index` where the session makes it.

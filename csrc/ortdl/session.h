@@ -92,8 +92,8 @@ class Session final : public torch::CustomClassHolder {
 
   /// Run the model on complete `feeds` and write outputs into `targets`, without a copy but for
   /// outputs that are inputs. Autograd sees the targets as written to, also if the run fails.
-  /// \throws as `run` does; c10::ValueError if targets share memory with each other or an input;
-  ///   OrtError too if an output has another shape than its target.
+  /// \throws as `run` does; c10::ValueError if targets share memory with each other, an input or an
+  ///   initializer that was given; OrtError too if an output has another shape than its target.
   void run_into(const Targets& targets, const Feeds& feeds, OrtRunOptions* options = nullptr) const;
   /// The same for all inputs and all outputs, in the model's order.
   void run_into(at::TensorList outputs, at::TensorList inputs) const;

@@ -98,6 +98,14 @@ TEST_F(InitializersTest, RefusesWhatTheModelHasNot) {
   expect_error<c10::TypeError>([&] { return session_of(scaled(), {{"w", nullptr}}); }, {"'w'"});
 }
 
+TEST_F(InitializersTest, AreNoPlaceForOutputs) {
+  const at::Tensor weight = at::full({4}, 2.0F);
+  const SessionPtr session = session_of(scaled(), {{"w", Value::from_tensor(weight)}});
+  expect_error<c10::ValueError>([&] { session->run_into({weight}, {at::ones({4})}); },
+                                {"initializer 'w'", "memory of its own"});
+  EXPECT_TRUE(same_bits(weight, at::full({4}, 2.0F)));
+}
+
 TEST_F(InitializersTest, AreSavedAsTheyAre) {
   const at::Tensor weight = at::full({4}, 2.0F);
   const SessionPtr session = session_of(scaled(), {{"w", Value::from_tensor(weight)}});
