@@ -99,7 +99,7 @@ cmake: build/cmake/build.ninja
 test-cpp: cmake
 	$(SAY) 'compiling with $(MAX_JOBS) jobs'
 	@$(BIN)/cmake --build build/cmake --parallel $(MAX_JOBS)
-	@$(BIN)/ctest --test-dir build/cmake --output-on-failure
+	@$(BIN)/ctest --test-dir build/cmake --parallel $(MAX_JOBS) --output-on-failure
 
 build/facts.stamp: .venv/ready $(wildcard csrc/ortdl/*.h tests/compile/*)
 	@echo '[facts] compiling what is assumed of CUDA and HIP'

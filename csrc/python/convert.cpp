@@ -208,7 +208,7 @@ constexpr const char* kFromDlpack =
     "answers\n"
     "        about the device. What the producer raises arrives as it is.";
 
-std::array functions{
+std::array conversions{
     PyMethodDef{"to_ortvalue", c_function(to_ortvalue), METH_FASTCALL | METH_KEYWORDS, kToOrtvalue},
     PyMethodDef{"from_ortvalue", c_function(from_ortvalue), METH_FASTCALL | METH_KEYWORDS,
                 kFromOrtvalue},
@@ -221,6 +221,6 @@ std::array functions{
 
 }  // namespace
 
-PyMethodDef* conversion_functions() noexcept { return functions.data(); }
+PyMethodDef* conversion_functions() noexcept { return conversions.data(); }
 
 }  // namespace ortdl::python

@@ -187,7 +187,7 @@ PyObject* load_session(PyObject* /*module*/, PyObject* state) {
   });
 }
 
-std::array functions{
+std::array factories{
     PyMethodDef{"make_session", make_session, METH_VARARGS, nullptr},
     PyMethodDef{"load_session", load_session, METH_O, nullptr},
     PyMethodDef{},
@@ -195,6 +195,6 @@ std::array functions{
 
 }  // namespace
 
-PyMethodDef* session_functions() noexcept { return functions.data(); }
+PyMethodDef* session_functions() noexcept { return factories.data(); }
 
 }  // namespace ortdl::python

@@ -24,12 +24,13 @@ constexpr const char* kSaid = "made to fail";
 
 // The functions themselves, and how many calls are left to the one that fails.
 OrtApi real;
-std::atomic<int> countdown = 0;
+std::atomic<int> calls_until_fault = 0;
 
 // `Function`, failing at the call that is counted down to.
 template <auto Function, typename... Args>
 OrtStatus* faulty(Args... args) noexcept {
-  return --countdown == 0 ? real.CreateStatus(ORT_ENGINE_ERROR, kSaid) : (real.*Function)(args...);
+  return --calls_until_fault == 0 ? real.CreateStatus(ORT_ENGINE_ERROR, kSaid)
+                                  : (real.*Function)(args...);
 }
 
 struct Row {
@@ -127,7 +128,7 @@ class FaultyTable {
 };
 
 // A session with two intra-op threads, so that it has what RunAsync needs.
-SessionPtr load(const at::Tensor& model) {
+SessionPtr load_with_threads(const at::Tensor& model) {
   SessionConfig config{.model = model};
   config.properties.insert("intra_op_num_threads", "2");
   config.properties.insert("log_severity_level", "4");
@@ -163,7 +164,7 @@ void exchange() {
 }
 
 void run_in_every_way() {
-  const SessionPtr session = load(onnx::subtract());
+  const SessionPtr session = load_with_threads(onnx::subtract());
   const at::Tensor left = at::rand({4});
   const at::Tensor right = at::rand({4});
   const at::Tensor wanted = left - right;
@@ -180,7 +181,7 @@ void run_in_every_way() {
 }
 
 void run_bound() {
-  Binding binding(load(onnx::subtract()));
+  Binding binding(load_with_threads(onnx::subtract()));
   const at::Tensor ones = at::ones({4});
   binding.bind_input(0, ones);
   binding.bind_input(1, ones);
@@ -220,11 +221,11 @@ void load_from_a_file() {
 
 void text_and_nested() {
   const std::vector<std::string_view> strings{"a", "", "bcd"};
-  const SessionPtr identity = load(onnx::unary("Identity", onnx::kString));
+  const SessionPtr identity = load_with_threads(onnx::unary("Identity", onnx::kString));
   EXPECT_EQ(Text(*run_values(*identity, {make_text(strings, {3})}))[2], "bcd");
   const std::string sequence = onnx::sequence_type(onnx::tensor_type());
-  const SessionPtr nested =
-      load(onnx::model({{"Identity", {"x"}, {"y"}}}, {{"x", sequence}}, {{"y", sequence}}));
+  const SessionPtr nested = load_with_threads(
+      onnx::model({{"Identity", {"x"}, {"y"}}}, {{"x", sequence}}, {{"y", sequence}}));
   const ValuePtr items = run_values(*nested, {make_sequence({Value::from_tensor(at::ones({2}))})});
   EXPECT_TRUE(same_bits(parts(*items).at(0)->to_tensor(), at::ones({2})));
   const ValuePtr map =
@@ -232,8 +233,8 @@ void text_and_nested() {
   EXPECT_EQ(map->type_string(), "map(int64,tensor(float))");
   EXPECT_EQ(parts(*map).size(), 2U);
   const std::string optional = onnx::optional_type(onnx::tensor_type());
-  const SessionPtr maybe =
-      load(onnx::model({{"OptionalGetElement", {"x"}, {"y"}}}, {{"x", optional}}, {{"y"}}));
+  const SessionPtr maybe = load_with_threads(
+      onnx::model({{"OptionalGetElement", {"x"}, {"y"}}}, {{"x", optional}}, {{"y"}}));
   EXPECT_TRUE(same_bits(run_values(*maybe, {Value::from_tensor(at::ones({2}))})->to_tensor(),
                         at::ones({2})));
 }
@@ -244,14 +245,14 @@ const std::vector<std::function<void()>> kWork{convert,        exchange,      ru
 
 // Whether `work` reached the call number `nth` of the function that is to fail.
 bool fails(const std::function<void()>& work, int nth) {
-  countdown = nth;
+  calls_until_fault = nth;
   try {
     work();
   } catch (const c10::Error& error) {
     const std::string message = error.what_without_backtrace();
     EXPECT_NE(message.find(kSaid), std::string::npos) << message;
   }
-  return countdown <= 0;
+  return calls_until_fault <= 0;
 }
 
 class FaultsTest : public CountedTest {
@@ -281,7 +282,7 @@ TEST_F(FaultsTest, EachFunctionFailsAtEachOfItsCalls) {
       for (int nth = 1; fails(work, nth); ++nth) {
         ++failures;
         ASSERT_TRUE(nothing_left()) << nth;
-        countdown = 0;
+        calls_until_fault = 0;
         work();
       }
     }
@@ -293,7 +294,7 @@ TEST_F(FaultsTest, EachFunctionFailsAtEachOfItsCalls) {
 [[noreturn]] void fail_at_first_use(const Row& row) {
   const FaultyTable table(row);
   const bool failed = fails(run_in_every_way, 1);
-  countdown = 0;
+  calls_until_fault = 0;
   run_in_every_way();
   std::_Exit(failed && !::testing::Test::HasFailure() ? 0 : 1);
 }

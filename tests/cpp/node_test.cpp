@@ -12,10 +12,6 @@ class NodeTest : public CountedTest {};
 using onnx::Shape;
 using onnx::tensor_type;
 
-SessionPtr load(const at::Tensor& model) {
-  return c10::make_intrusive<Session>(SessionConfig{.model = model});
-}
-
 TEST_F(NodeTest, ReadsNamesTypesAndShapes) {
   const SessionPtr session =
       load(onnx::model({{"Identity", {"first"}, {"y"}}, {"Identity", {"second"}, {"z"}}},

@@ -13,14 +13,6 @@ class PreparedTest : public CountedTest {};
 
 using onnx::Shape;
 
-SessionPtr load(const at::Tensor& model) {
-  return c10::make_intrusive<Session>(SessionConfig{.model = model});
-}
-
-std::vector<at::Tensor> run(const SessionPtr& session, const std::vector<at::Tensor>& inputs) {
-  return session->run(inputs);
-}
-
 TEST_F(PreparedTest, AThreadGetsItsOwnBack) {
   const std::vector<Node> inputs;
   const PreparedRuns runs(inputs, false);

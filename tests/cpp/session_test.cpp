@@ -15,14 +15,6 @@ class SessionTest : public CountedTest {};
 
 using onnx::Shape;
 
-SessionPtr load(const at::Tensor& model) {
-  return c10::make_intrusive<Session>(SessionConfig{.model = model});
-}
-
-std::vector<at::Tensor> run(const SessionPtr& session, const std::vector<at::Tensor>& inputs) {
-  return session->run(inputs);
-}
-
 TEST_F(SessionTest, Runs) {
   const SessionPtr session = load(onnx::subtract());
   const at::Tensor left = at::tensor({5.F, 7.F});

@@ -45,6 +45,14 @@ ValueHandle composed(ONNXType kind, std::initializer_list<const ::OrtValue*> par
   return ValueHandle(value);
 }
 
+SessionPtr load(const at::Tensor& model) {
+  return c10::make_intrusive<Session>(SessionConfig{.model = model});
+}
+
+std::vector<at::Tensor> run(const SessionPtr& session, const std::vector<at::Tensor>& inputs) {
+  return session->run(inputs);
+}
+
 std::vector<at::Tensor> run_for(const Session& session, const std::vector<at::Tensor>& inputs,
                                 const std::vector<size_t>& outputs) {
   Feeds feeds(session.inputs());

@@ -80,6 +80,12 @@ ValuePtr held(ValueHandle handle);
 /// A value of type `kind` (sequence or map) made of `parts`.
 ValueHandle composed(ONNXType kind, std::initializer_list<const ::OrtValue*> parts);
 
+/// A session of `model` on the CPU.
+SessionPtr load(const at::Tensor& model);
+
+/// What `session` makes of `inputs`.
+std::vector<at::Tensor> run(const SessionPtr& session, const std::vector<at::Tensor>& inputs);
+
 /// What `session` makes of `inputs` for its outputs number `outputs`.
 std::vector<at::Tensor> run_for(const Session& session, const std::vector<at::Tensor>& inputs,
                                 const std::vector<size_t>& outputs);

@@ -26,10 +26,6 @@ SessionPtr load(const at::Tensor& model, const Provider& provider, bool moves = 
       .model = model, .properties = properties, .entries = entries, .providers = {provider}});
 }
 
-std::vector<at::Tensor> run(const SessionPtr& session, const std::vector<at::Tensor>& inputs) {
-  return session->run(inputs);
-}
-
 // 0, 1, 2, 3 added to itself.
 void expect_doubled(const at::Tensor& sum) {
   EXPECT_TRUE(at::equal(sum, at::tensor({0.F, 2.F, 4.F, 6.F}))) << sum;

@@ -183,7 +183,7 @@ void make_like(Producer& producer, const Plan& plan) {
   producer.give_back();
 }
 
-void run(Input input) {
+void import_dlpack(Input input) {
   Reader reader(input);
   const Plan plan = Plan::read(reader);
   Producer producer(plan);
@@ -205,6 +205,6 @@ void begin() { c10::SetCPUAllocator(&allocator, /*priority=*/255); }
 }  // namespace
 
 const Target kDlpackImport{
-    .name = "dlpack_import", .begin = begin, .run = run, .is_message = false};
+    .name = "dlpack_import", .begin = begin, .run = import_dlpack, .is_message = false};
 
 }  // namespace ortdl::fuzz

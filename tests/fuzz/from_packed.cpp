@@ -206,7 +206,7 @@ void check_dlpack(const ValuePtr& value, const Plan& plan, const void* data,
   check_value(*from_dlpack(std::move(managed), Copy::kNever), plan, data, expected);
 }
 
-void run(Input input) {
+void view_packed(Input input) {
   Reader reader(input);
   const Plan plan = Plan::read(reader);
   {
@@ -232,6 +232,7 @@ void run(Input input) {
 
 }  // namespace
 
-const Target kFromPacked{.name = "from_packed", .begin = [] {}, .run = run, .is_message = false};
+const Target kFromPacked{
+    .name = "from_packed", .begin = [] {}, .run = view_packed, .is_message = false};
 
 }  // namespace ortdl::fuzz

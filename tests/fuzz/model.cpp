@@ -114,7 +114,7 @@ void check_initializers(std::string_view model, const ModelProto& proto) {
   }
 }
 
-void run(Input input) {
+void load_model(Input input) {
   {
     const Input bytes = input.subspan(std::min<size_t>(input.size(), 1));
     const std::string_view model(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -139,6 +139,6 @@ void run(Input input) {
 
 }  // namespace
 
-const Target kModel{.name = "model", .begin = [] {}, .run = run, .is_message = true};
+const Target kModel{.name = "model", .begin = [] {}, .run = load_model, .is_message = true};
 
 }  // namespace ortdl::fuzz

@@ -167,7 +167,7 @@ void check_saved(const SessionPtr& session) {
           "what was saved is the same model");
 }
 
-void run(Input input) {
+void run_session(Input input) {
   const Choices choices = Choices::of(input.empty() ? 0 : input.front());
   const Input bytes = input.subspan(std::min<size_t>(input.size(), 1));
   const std::string_view model(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -190,7 +190,7 @@ void run(Input input) {
 
 const Target kSession{.name = "session",
                       .begin = [] { static_cast<void>(environment()); },
-                      .run = run,
+                      .run = run_session,
                       .is_message = true};
 
 }  // namespace ortdl::fuzz

@@ -76,7 +76,7 @@ void check_saved(const SessionPtr& session) {
   }
 }
 
-void run(Input input) {
+void load_state(Input input) {
   {
     static const Folder folder;
     Reader reader(input);
@@ -101,7 +101,7 @@ void run(Input input) {
 
 const Target kSessionState{.name = "session_state",
                            .begin = [] { static_cast<void>(environment()); },
-                           .run = run,
+                           .run = load_state,
                            .is_message = false};
 
 }  // namespace ortdl::fuzz
