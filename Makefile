@@ -16,7 +16,7 @@ SAY = @printf '[%s] %s\n' $@
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test lint format bench bench-instructions stress soak clean environment \
-	cmake test-cpp test-python test-cuda test-asan test-tsan fuzz
+	cmake test-cpp test-python test-matrix test-cuda test-asan test-tsan fuzz
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 16
@@ -32,6 +32,9 @@ demo: build  ## run real models on real input
 	$(BIN)/python examples/many_processes.py
 
 test: test-cpp test-python  ## run every test, C++ and Python
+
+test-matrix: build  ## test other versions: ONNXRUNTIME="1.24.1 1.32.0" TORCH=2.14.1
+	@$(BIN)/python tools/matrix.py
 
 bench: build  ## measure against stock onnxruntime; DOCS=1 refreshes docs/figures.md
 	$(BIN)/python benchmarks/run.py $(if $(DOCS),--docs)

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch  # noqa: F401  (loads the libraries that the extension links to)
+import torch
 
 from ortdl_torch import _C
 
@@ -27,6 +27,15 @@ def _check_version(version: str) -> None:
         )
 
 
+def _check_torch(version: str) -> None:
+    # Another minor version may load, and do anything: its classes have other members.
+    if version.split(".")[:2] != _C.torch_version.split(".")[:2]:
+        raise ImportError(
+            f"ortdl_torch was built for torch {_C.torch_version}, but {version} is installed: "
+            "build it again with that, or install the torch that it was built for"
+        )
+
+
 def _require_gil() -> None:
     # Python 3.13 built without it takes it up for an extension such as ours, unless told not to.
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -40,10 +49,12 @@ def attach() -> None:
     """Attach the runtime of the installed ``onnxruntime`` package.
 
     Raises:
-        ImportError: no onnxruntime is installed, it is too old, another ONNX Runtime is in use
-            in this process already, or Python runs without its global interpreter lock.
+        ImportError: the extension was built for another torch, no onnxruntime is installed, it is
+            too old, another ONNX Runtime is in use in this process already, or Python runs
+            without its global interpreter lock.
     """
     _require_gil()
+    _check_torch(torch.__version__)
     try:
         import onnxruntime
     except ImportError as error:

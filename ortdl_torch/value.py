@@ -122,15 +122,11 @@ class OrtValue(_C.OrtValueBase):
         Raises:
             BufferError: the value is read-only, which onnxruntime's class cannot say.
             TypeError: the value is no tensor, or onnxruntime takes no such type through DLPack.
-            RuntimeError: this onnxruntime takes no DLPack capsule at all.
         """
-        if not hasattr(onnxruntime.OrtValue, "from_dlpack"):
-            raise RuntimeError(
-                f"onnxruntime {onnxruntime.__version__} has no OrtValue.from_dlpack: run "
-                "`pip install --upgrade onnxruntime`"
-            )
+        # Before 1.26 only the class that onnxruntime.OrtValue wraps has from_dlpack.
+        native: Any = onnxruntime.capi.onnxruntime_pybind11_state.OrtValue
         try:
-            return onnxruntime.OrtValue.from_dlpack(_C.to_dlpack(self))
+            return onnxruntime.OrtValue(native.from_dlpack(_C.to_dlpack(self)))
         except RuntimeError as error:
             raise TypeError(
                 f"onnxruntime {onnxruntime.__version__} does not take a {self.data_type()} of "

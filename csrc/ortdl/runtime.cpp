@@ -1,11 +1,14 @@
 #include <dlfcn.h>
+#include <ortdl/element_type.h>
 #include <ortdl/registered.h>
 #include <ortdl/runtime.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <mutex>
+#include <string>
 #include <string_view>
 
 namespace ortdl {
@@ -52,6 +55,60 @@ int api_version_of(std::string_view version) noexcept {
   return minor;
 }
 
+// Before 1.31 the functions that make a tensor take the number of its type for ONNX's, so that one
+// of float8e8m0 became one of int2. For those runtimes the table in use is a copy, in which they
+// are given the number that they take.
+namespace older {
+
+const OrtApi* table = nullptr;
+std::string version;
+
+OrtStatus* translate(ONNXTensorElementDataType& type) noexcept {
+  if (type < kOrtUInt2) {
+    return nullptr;
+  }
+  const ElementType* known = find_element_type(type);
+  const int first = type == kOrtFloat8E8M0 ? 27 : 24;
+  if (known == nullptr || api_version_of(version) >= first) {
+    type = known == nullptr ? type : static_cast<ONNXTensorElementDataType>(known->onnx);
+    return nullptr;
+  }
+  std::array<char, 128> message{};
+  static_cast<void>(std::snprintf(message.data(), message.size(),
+                                  "ONNX Runtime %s has no %s: 1.%d or newer is needed",
+                                  version.c_str(), known->name, first));
+  return table->CreateStatus(ORT_NOT_IMPLEMENTED, message.data());
+}
+
+OrtStatus* ORT_API_CALL create(const OrtMemoryInfo* memory, void* data, size_t bytes,
+                               const int64_t* shape, size_t rank, ONNXTensorElementDataType type,
+                               ::OrtValue** out) noexcept {
+  OrtStatus* refused = translate(type);
+  return refused != nullptr
+             ? refused
+             : table->CreateTensorWithDataAsOrtValue(memory, data, bytes, shape, rank, type, out);
+}
+
+OrtStatus* ORT_API_CALL create_owning(OrtAllocator* deleter, void* data, size_t bytes,
+                                      const int64_t* shape, size_t rank,
+                                      ONNXTensorElementDataType type, ::OrtValue** out) noexcept {
+  OrtStatus* refused = translate(type);
+  return refused != nullptr ? refused
+                            : table->CreateTensorWithDataAndDeleterAsOrtValue(
+                                  deleter, data, bytes, shape, rank, type, out);
+}
+
+// Called once, before any of the above.
+const OrtApi* mended(const OrtApi* original, const std::string& its_version) {
+  static OrtApi copy = *original;
+  table = original;
+  version = its_version;
+  copy.CreateTensorWithDataAsOrtValue = create;
+  copy.CreateTensorWithDataAndDeleterAsOrtValue = create_owning;
+  return &copy;
+}
+
+}  // namespace older
 }  // namespace
 
 namespace detail {
@@ -102,6 +159,9 @@ void attach_runtime(const OrtApiBase* base) {
               std::min<int>(offered, ORT_API_VERSION), " although its version says so");
   if (offered >= 24) {
     newer_table.store(static_cast<const OrtApi24*>(base->GetApi(24)), std::memory_order_relaxed);
+  }
+  if (offered < 31) {
+    table = older::mended(table, version);
   }
   attached_base = base;
   detail::api_table.store(table, std::memory_order_release);

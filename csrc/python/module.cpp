@@ -19,6 +19,7 @@
 #include <python/stock.h>
 #include <python/tracing.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/headeronly/version.h>
 
 #include <map>
 #include <vector>
@@ -81,6 +82,8 @@ PYBIND11_MODULE(_C, module) {
   add_pending_run(module);
   install_release_queue();
   install_exporting_hook();
+  // One build fits one minor version of torch; the package compares it with the one installed.
+  module.attr("torch_version") = TORCH_VERSION;
   module.def("set_value_class", [](const py::object& cls) { set_value_class(cls.ptr()); });
   module.def("reinterpreted", [](const py::object& object, int64_t onnx) {
     ortdl::ValuePtr storage;

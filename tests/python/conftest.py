@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from support import ROOT, has_failed, live, nothing_more_than
+from support import ROOT, Kind, has_failed, live, needs_onnxruntime, nothing_more_than
 from support import pytest_runtest_makereport as pytest_runtest_makereport
 from torch._dynamo import functional_export
 from torch._subclasses import FakeTensorMode
@@ -16,6 +16,15 @@ from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 onnxruntime.set_default_logger_severity(4)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests of an element type with an onnxruntime that has none."""
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        kinds = [p.number for p in parameters.values() if isinstance(p, Kind)]
+        if 24 in [*kinds, parameters.get("number")]:
+            item.add_marker(needs_onnxruntime("1.27", "float8e8m0"))
 
 
 def pytest_collection_finish() -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnxruntime
 import pytest
 import torch
 
@@ -60,6 +61,15 @@ NANS = {
         [0x7FF0000000000001, 0x7FF8DEADBEEF0001, -(2**52) + 1, -(2**51) + 1],
     ),
 }
+
+
+def needs_onnxruntime(version: str, what: str) -> pytest.MarkDecorator:
+    """Skip a test where onnxruntime is older than `version`, the first one that has `what`."""
+    found = onnxruntime.__version__
+    old = [int(n) for n in found.split(".")[:2]] < [int(n) for n in version.split(".")]
+    return pytest.mark.skipif(
+        old, reason=f"onnxruntime {found} has no {what}: {version} is the first"
+    )
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:

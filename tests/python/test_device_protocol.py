@@ -26,7 +26,7 @@ from dlpack_structs import (
     table_of,
     type_with_table,
 )
-from support import refused
+from support import needs_onnxruntime, refused
 
 import ortdl_torch
 from ortdl_torch import OrtValue, from_dlpack, from_ortvalue, to_ortvalue
@@ -189,6 +189,7 @@ STOCK = {(2, 0): "cuda", (2, 3): "cuda", (10, 0): "hip", (10, 2): "hip"}
 
 @pytest.mark.parametrize("device", STOCK, ids=str)
 @without_cuda
+@needs_onnxruntime("1.26", "OrtValue.from_dlpack")
 def test_stock_values_of_accelerators_are_told_apart_and_refused(device: tuple[int, int]) -> None:
     lent = Lent(np.arange(3, dtype=np.float32), versioned=False, device=device)
     stock = onnxruntime.OrtValue.from_dlpack(lent.capsule())

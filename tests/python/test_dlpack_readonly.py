@@ -6,7 +6,7 @@ import pytest
 import torch
 from dlpack_structs import CPU, READ_ONLY, Lent, Producer, struct_of
 from models import unary
-from support import refused
+from support import needs_onnxruntime, refused
 
 import ortdl_torch
 from ortdl_torch import InferenceSession, OrtValue, from_dlpack, from_ortvalue, to_dlpack
@@ -163,6 +163,7 @@ def test_dtypes_that_onnxruntime_lacks_are_refused(dtype: object) -> None:
         ortdl_torch.to_ortvalue(torch.ones(3)).update_inplace(a)
 
 
+@needs_onnxruntime("1.26", "OrtValue.from_dlpack")
 def test_stock_session_of_a_read_only_value_is_refused_without_a_crash() -> None:
     a = frozen()
     value = from_dlpack(a)

@@ -17,7 +17,7 @@ from models import (
 )
 from onnx import TensorProto, helper
 from stock import stock
-from support import refused
+from support import needs_onnxruntime, refused
 
 import ortdl_torch
 from ortdl_torch import InferenceSession, OrtError, OrtValue
@@ -88,6 +88,7 @@ def test_a_backward_pass_notices() -> None:
         loss.backward()
 
 
+@needs_onnxruntime("1.27", "name of the output in what it says")
 def test_a_backward_pass_notices_a_run_that_failed() -> None:
     session = InferenceSession(unary("Relu"))
     y = torch.ones(3)

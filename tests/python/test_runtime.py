@@ -53,6 +53,14 @@ def test_import_with_an_old_onnxruntime_names_its_version(tmp_path: Path, regist
     assert "1.10.0" in done.stdout
 
 
+def test_another_torch_than_the_one_it_was_built_for_is_refused() -> None:
+    done = in_new_process("import torch\ntorch.__version__ = '2.99.1+cpu'" + REPORT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("ImportError "), done.stdout
+    assert "built for torch 2." in done.stdout
+    assert "2.99.1+cpu is installed" in done.stdout
+
+
 @pytest.mark.parametrize(
     "first",
     [

@@ -14,7 +14,7 @@ import torch
 from models import counting_loop, difference_and_total, model, subtract, unary
 from models import info as node_info
 from onnx import helper
-from support import eventually, in_new_process, in_threads, live, refused
+from support import eventually, in_new_process, in_threads, live, needs_onnxruntime, refused
 
 from ortdl_torch import _C, InferenceSession, OrtError
 
@@ -138,6 +138,7 @@ def test_an_input_may_be_called_self() -> None:
     assert asyncio.run(run)[0].item() == -1
 
 
+@needs_onnxruntime("1.27", "code FAIL for shapes that do not fit")
 def test_what_onnxruntime_says_is_raised_where_it_is_awaited(threads: int) -> None:
     session = with_threads(threads, subtract())
 
