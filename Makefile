@@ -16,7 +16,7 @@ SAY = @printf '[%s] %s\n' $@
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test lint format bench bench-instructions stress soak clean environment \
-	cmake test-cpp test-python test-matrix test-cuda test-asan test-tsan fuzz
+	cmake library test-cpp test-python test-matrix test-cuda test-asan test-tsan fuzz
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 16
@@ -31,7 +31,8 @@ demo: build  ## run real models on real input
 	$(BIN)/python examples/export_and_back.py
 	$(BIN)/python examples/many_processes.py
 
-test: test-cpp test-python  ## run every test, C++ and Python
+# The C++ tests are compiled once, with sanitizers; what is compiled as it is used has Python's tests.
+test: test-asan test-python  ## run every test, C++ and Python
 
 test-matrix: build  ## test other versions: ONNXRUNTIME="1.24.1 1.32.0" TORCH=2.14.1
 	@$(BIN)/python tools/matrix.py
@@ -51,7 +52,7 @@ soak: build  ## convert and run for long, and see that no memory stays
 	$(BIN)/python tests/soak/run.py
 
 # clang-tidy would take an eighth longer to look for typedef; the one header that has it is C.
-lint: cmake build/facts.stamp  ## check format, style and types
+lint: build/lint/build.ninja build/facts.stamp  ## check format, style and types
 	$(SAY) clang-format
 	@$(BIN)/clang-format --dry-run -Werror $(CPP)
 	$(SAY) 'using, not typedef'
@@ -62,7 +63,7 @@ lint: cmake build/facts.stamp  ## check format, style and types
 	$(SAY) mypy
 	@$(BIN)/mypy
 	$(SAY) clang-tidy
-	@$(BIN)/python tools/tidy.py build/cmake
+	@$(BIN)/python tools/tidy.py build/lint
 
 format: environment  ## bring every file into form
 	$(BIN)/clang-format -i $(CPP)
@@ -86,20 +87,28 @@ build/extension.stamp: .venv/ready setup.py pyproject.toml tools/exports.map \
 	@echo '[build] compiling ortdl_torch._C with $(MAX_JOBS) jobs'
 	@mkdir -p build && touch build/extension.started
 	@$(BIN)/python setup.py --quiet build_ext --inplace --force \
-		| sed -uE 's/^(\[[0-9]+\/[0-9]+\]) .* -c $(subst /,\/,$(CURDIR))\/(csrc[^ ]+) .*/\1 \2/'
+		| sed -uE 's/^(\[[0-9]+\/[0-9]+\]) .* -c $(subst /,\/,$(CURDIR))\/([^ ]+) .*/\1 \2/'
 	@mv build/extension.started $@
 
-build/cmake/build.ninja: .venv/ready CMakeLists.txt cmake/ortdlConfig.cmake.in \
+# Sources are compiled several at once, but each is checked as it stands.
+build/cmake/build.ninja: CMAKE_FLAGS := -DCMAKE_UNITY_BUILD=ON
+build/lint/build.ninja: CMAKE_FLAGS := -DORTDL_PYTHON_COMMANDS=ON
+build/cmake/build.ninja build/lint/build.ninja: .venv/ready CMakeLists.txt cmake/ortdlConfig.cmake.in \
 		csrc/ortdl csrc/python tests/cpp
-	@echo '[cmake] configuring build/cmake'
-	@$(BIN)/cmake -S . -B build/cmake -G Ninja --log-level=WARNING \
+	@echo '[cmake] configuring $(@D)'
+	@$(BIN)/cmake -S . -B $(@D) -G Ninja --log-level=WARNING \
 		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
-		-DORTDL_BUILD_TESTS=ON -DORTDL_PYTHON_COMMANDS=ON
+		-DORTDL_BUILD_TESTS=ON $(CMAKE_FLAGS)
 	@touch $@
 
 cmake: build/cmake/build.ninja
 
-test-cpp: cmake
+# What programs in C++ link with.
+library: cmake
+	$(SAY) 'compiling libortdl.so with $(MAX_JOBS) jobs'
+	@$(BIN)/cmake --build build/cmake --parallel $(MAX_JOBS) --target ortdl
+
+test-cpp: cmake  ## run the C++ tests as they are compiled for use
 	$(SAY) 'compiling with $(MAX_JOBS) jobs'
 	@$(BIN)/cmake --build build/cmake --parallel $(MAX_JOBS)
 	@$(BIN)/ctest --test-dir build/cmake --parallel $(MAX_JOBS) --output-on-failure
@@ -125,6 +134,6 @@ fuzz: environment
 
 # Whole files go to the workers, in order: the peers, which start threads, come after the tests that
 # fork. Each worker has a core, and torch as many threads.
-test-python: build
+test-python: build library
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(MAX_JOBS) --dist=loadfile \
 		--no-loadscope-reorder

@@ -23,6 +23,23 @@ def files(pattern: str) -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(pattern))
 
 
+def together(folder: str) -> list[str]:
+    """Returns sources that include those of csrc/`folder`, each several of them.
+
+    Most of the time goes into the headers of torch, which are read once for each.
+    """
+    sources = [Path(name).relative_to("csrc") for name in files(f"csrc/{folder}/*.cpp")]
+    count = -(-len(sources) // TOGETHER)
+    made = [ROOT / "build" / "together" / f"{folder}_{i}.cpp" for i in range(count)]
+    for i, file in enumerate(made):
+        text = "".join(f"#include <{source}>\n" for source in sources[i::count])
+        # One that is written again is compiled again.
+        if not file.is_file() or file.read_text() != text:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    return [str(file.relative_to(ROOT)) for file in made]
+
+
 def onnxruntime_headers() -> str:
     """Returns the folder of onnxruntime_c_api.h."""
     command = [sys.executable, str(ROOT / "tools" / "headers.py"), "onnxruntime"]
@@ -35,11 +52,12 @@ def onnxruntime_headers() -> str:
 # As system headers they may warn of what they like; the project's own may not.
 system_headers = [onnxruntime_headers(), *include_paths(), sysconfig.get_path("include")]
 EXPORTS = "tools/exports.map"
+TOGETHER = 6
 
 extension = CppExtension(
     "ortdl_torch._C",
-    files("csrc/ortdl/*.cpp") + files("csrc/python/*.cpp"),
-    depends=[*files("csrc/*/*.h"), EXPORTS, "setup.py"],
+    together("ortdl") + together("python"),
+    depends=[*files("csrc/*/*.cpp"), *files("csrc/*/*.h"), EXPORTS, "setup.py"],
     extra_compile_args=[
         "-std=c++20",
         "-O2",

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Runs the tests with GCC's sanitizers compiled into what is tested.
 
-    tools/sanitize.py address|thread [cpp] [device] [python] [-- ARGUMENTS FOR PYTEST]
+    tools/sanitize.py address|thread [cpp] [device] [fuzz] [python] [-- ARGUMENTS FOR PYTEST]
 
 `address` looks for wrong accesses, leaks and undefined behaviour, `thread` for races. cpp is
-tests/cpp, device tests/device, python the Python tests with an extension that is compiled so as
-well. Where no part is named, those run that are known to pass: see docs/reliability.md.
+tests/cpp, device tests/device, fuzz the short form of tests/fuzz, python the Python tests with an
+extension that is compiled so as well. Where no part is named, those run that are known to pass: see
+docs/reliability.md.
 
 All is compiled below build/asan or build/tsan, with -O1 -g1 and no asserts, as PyTorch's wheels
 are. PyTorch, ONNX Runtime and Python are not compiled so. What is left out is printed and what is
@@ -22,9 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 JOBS = os.environ.get("MAX_JOBS", "2")
+# What is compiled for each part. The tests of it begin with the same words.
 PARTS = {
     "cpp": "ortdl_tests",
     "device": "ortdl_device_tests",
+    "fuzz": "ortdl_fuzz_replay",
     "python": "ortdl_extension",
 }
 # Files of Python tests that say nothing about the extension compiled here, or cannot run with it.
@@ -82,7 +85,7 @@ SANITIZERS = {
             # Each object of Python's is an allocation of its own.
             "PYTHONMALLOC": "malloc",
         },
-        parts=("cpp", "device"),
+        parts=("cpp", "device", "fuzz"),
         no_python=NO_PYTHON,
     ),
     "thread": Sanitizer(
@@ -114,7 +117,11 @@ def build(sanitizer: Sanitizer, parts: list[str]) -> int:
     configure = ["-S", ".", "-B", sanitizer.build, "-G", "Ninja", "--log-level=WARNING"]
     configure += [f"-DCMAKE_MAKE_PROGRAM={BIN / 'ninja'}", f"-DPython_EXECUTABLE={sys.executable}"]
     configure += ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1 -DNDEBUG"]
-    configure += ["-DORTDL_BUILD_TESTS=ON", f"-DORTDL_SANITIZE={sanitizer.flags}"]
+    configure += [
+        "-DORTDL_BUILD_TESTS=ON",
+        "-DCMAKE_UNITY_BUILD=ON",
+        f"-DORTDL_SANITIZE={sanitizer.flags}",
+    ]
     status = run(str(BIN / "cmake"), *configure)
     if status != 0:
         return status
@@ -133,7 +140,8 @@ def test_cpp(sanitizer: Sanitizer, part: str) -> int:
         "OMP_NUM_THREADS": "1",
     }
     command = [str(BIN / "ctest"), "--test-dir", sanitizer.build, "--output-on-failure"]
-    return run(*command, "--tests-regex", f"^{PARTS[part]}", **sanitizer.environment, **options)
+    command += ["--parallel", JOBS, "--tests-regex", f"^{PARTS[part].removesuffix('_replay')}"]
+    return run(*command, **sanitizer.environment, **options)
 
 
 def package(sanitizer: Sanitizer) -> Path:

@@ -8,14 +8,14 @@ namespace ortdl {
 namespace {
 
 // ONNX's own numbers of fields and types, in protobuf's wire format.
-class Message {
+class MessageBytes {
  public:
-  Message& number(uint64_t field, uint64_t value) {
+  MessageBytes& number(uint64_t field, uint64_t value) {
     put(field << 3U);
     put(value);
     return *this;
   }
-  Message& text(uint64_t field, std::string_view value) {
+  MessageBytes& text(uint64_t field, std::string_view value) {
     put(field << 3U | 2U);
     put(value.size());
     bytes_ += value;
@@ -48,14 +48,17 @@ uint64_t element_number(std::string_view type) {
 
 std::string model_bytes(std::string_view type) {
   const uint64_t element = element_number(type);
-  const Message attribute = Message().text(1, "dtype").number(3, element).number(20, 2);
-  const Message node = Message().text(2, "y").text(4, "SequenceEmpty").text(5, attribute.bytes());
-  const Message tensor = Message().text(1, Message().number(1, element).bytes());
-  const Message sequence = Message().text(4, Message().text(1, tensor.bytes()).bytes());
-  const Message output = Message().text(1, "y").text(2, sequence.bytes());
-  const Message graph = Message().text(1, node.bytes()).text(2, "empty").text(12, output.bytes());
-  const Message opset = Message().text(1, "").number(2, 11);
-  return Message().number(1, 8).text(7, graph.bytes()).text(8, opset.bytes()).bytes();
+  const MessageBytes attribute = MessageBytes().text(1, "dtype").number(3, element).number(20, 2);
+  const MessageBytes node =
+      MessageBytes().text(2, "y").text(4, "SequenceEmpty").text(5, attribute.bytes());
+  const MessageBytes tensor = MessageBytes().text(1, MessageBytes().number(1, element).bytes());
+  const MessageBytes sequence =
+      MessageBytes().text(4, MessageBytes().text(1, tensor.bytes()).bytes());
+  const MessageBytes output = MessageBytes().text(1, "y").text(2, sequence.bytes());
+  const MessageBytes graph =
+      MessageBytes().text(1, node.bytes()).text(2, "empty").text(12, output.bytes());
+  const MessageBytes opset = MessageBytes().text(1, "").number(2, 11);
+  return MessageBytes().number(1, 8).text(7, graph.bytes()).text(8, opset.bytes()).bytes();
 }
 
 SessionHandle load(const std::string& model) {

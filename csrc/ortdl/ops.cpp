@@ -62,7 +62,7 @@ int64_t holds_no_tensors(const c10::intrusive_ptr<Class>& /*self*/) {
 }
 
 template <typename Class>
-bool is_same(const c10::intrusive_ptr<Class>& self, const c10::intrusive_ptr<Class>& other) {
+bool is_same_object(const c10::intrusive_ptr<Class>& self, const c10::intrusive_ptr<Class>& other) {
   return self == other;
 }
 
@@ -131,7 +131,7 @@ void define(torch::Library& library) {
       .def("has_value", [](const ValuePtr& self) { return self->has_value(); })
       .def("packed", [](const ValuePtr& self) { return self->packed(); })
       .def("__len__", holds_no_tensors<Value>)
-      .def("__eq__", is_same<Value>);
+      .def("__eq__", is_same_object<Value>);
 
   library.class_<Session>("InferenceSession")
       .def(torch::init([](std::string path) {
@@ -143,7 +143,7 @@ void define(torch::Library& library) {
       .def("__obj_flatten__", flatten)
       .def("tracing_mode", tracing_mode)
       .def("__len__", holds_no_tensors<Session>)
-      .def("__eq__", is_same<Session>)
+      .def("__eq__", is_same_object<Session>)
       .def("__getstate__", [](const SessionPtr& self) { return save_session(self); })
       ._def_unboxed("__setstate__", set_state, set_state_schema());
 

@@ -4,7 +4,7 @@
 namespace ortdl::detail {
 namespace {
 
-constexpr const char* kDamaged = "the bytes are no ONNX model: ";
+constexpr const char* kNoModel = "the bytes are no ONNX model: ";
 
 }  // namespace
 
@@ -15,7 +15,7 @@ std::optional<ProtoField> ProtoReader::next() {
   constexpr uint64_t largest_number = (uint64_t{1} << 29U) - 1;
   const uint64_t tag = take_varint();
   const uint64_t number = tag >> 3U;
-  TORCH_CHECK_VALUE(number > 0 && number <= largest_number, kDamaged, "no field has the number ",
+  TORCH_CHECK_VALUE(number > 0 && number <= largest_number, kNoModel, "no field has the number ",
                     number);
   ProtoField field{.number = static_cast<uint32_t>(number), .type = WireType(tag & 7U)};
   switch (field.type) {
@@ -32,7 +32,7 @@ std::optional<ProtoField> ProtoReader::next() {
       field.bytes = take(sizeof(uint32_t));
       return field;
   }
-  TORCH_CHECK_VALUE(false, kDamaged, "the field ", number, " is of the kind ", tag & 7U,
+  TORCH_CHECK_VALUE(false, kNoModel, "the field ", number, " is of the kind ", tag & 7U,
                     ", which ONNX has not");
 }
 
@@ -50,11 +50,11 @@ uint64_t ProtoReader::take_varint() {
       return value;
     }
   }
-  TORCH_CHECK_VALUE(false, kDamaged, "a number has more than 64 bits");
+  TORCH_CHECK_VALUE(false, kNoModel, "a number has more than 64 bits");
 }
 
 ByteView ProtoReader::take(uint64_t count) {
-  TORCH_CHECK_VALUE(count <= rest_.size(), kDamaged, count, " bytes should follow where ",
+  TORCH_CHECK_VALUE(count <= rest_.size(), kNoModel, count, " bytes should follow where ",
                     rest_.size(), " are left");
   return rest_.split(static_cast<size_t>(count));
 }

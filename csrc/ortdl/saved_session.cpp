@@ -25,7 +25,7 @@ struct LastSaved {
 
 thread_local std::optional<LastSaved> last_saved;
 
-bool is_same(const LastFile& last, const SavedFile& file) {
+bool is_same_file(const LastFile& last, const SavedFile& file) {
   const auto& [name, digest, bytes] = file;
   if (last.name != name || last.digest != digest || !bytes.defined() || !bytes.has_storage()) {
     return false;
@@ -38,7 +38,7 @@ bool is_same(const LastFile& last, const SavedFile& file) {
 
 bool is_same_initializer(const LastFile& last, const SavedInitializer& initializer) {
   const auto& [name, onnx, sizes, bytes] = initializer;
-  return is_same(last, {name, "", bytes});
+  return is_same_file(last, {name, "", bytes});
 }
 
 bool same_providers(const std::vector<Provider>& providers,
@@ -51,7 +51,7 @@ bool same_providers(const std::vector<Provider>& providers,
 bool is_unchanged(const SessionState& state, const LastSaved& last, const SessionConfig& config) {
   const auto& [version, files, properties, entries, providers, initializers] = state;
   return version == SessionConfig::kStateVersion &&
-         std::ranges::equal(last.files, files, is_same) && properties == config.properties &&
+         std::ranges::equal(last.files, files, is_same_file) && properties == config.properties &&
          entries == config.entries && same_providers(config.providers, providers) &&
          std::ranges::equal(last.initializers, initializers, is_same_initializer);
 }

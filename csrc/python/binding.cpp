@@ -22,7 +22,7 @@ PyTypeObject* binding_type = nullptr;
 
 Binding& binding_of(PyObject* self) { return *reinterpret_cast<PyBinding*>(self)->binding; }
 
-PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+PyObject* create_binding(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     TORCH_CHECK_TYPE(
         PyTuple_GET_SIZE(args) == 1 && (kwargs == nullptr || PyDict_GET_SIZE(kwargs) == 0),
@@ -37,7 +37,7 @@ PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   });
 }
 
-void dealloc(PyObject* self) {
+void dealloc_binding(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   auto& slot = reinterpret_cast<PyBinding*>(self)->binding;
   {
@@ -108,7 +108,7 @@ PyObject* get_outputs(PyObject* self, PyObject* /*unused*/) {
   });
 }
 
-std::array methods{
+std::array binding_methods{
     PyMethodDef{"_bind_input", c_function(bind_input), METH_FASTCALL, nullptr},
     PyMethodDef{"_bind_output", c_function(bind_output), METH_FASTCALL, nullptr},
     PyMethodDef{"clear_binding_inputs", clear_inputs, METH_NOARGS, "Bind no input any more."},
@@ -123,20 +123,20 @@ std::array methods{
     PyMethodDef{},
 };
 
-std::array slots{
-    PyType_Slot{Py_tp_new, reinterpret_cast<void*>(create)},
-    PyType_Slot{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-    PyType_Slot{Py_tp_methods, methods.data()},
+std::array binding_slots{
+    PyType_Slot{Py_tp_new, reinterpret_cast<void*>(create_binding)},
+    PyType_Slot{Py_tp_dealloc, reinterpret_cast<void*>(dealloc_binding)},
+    PyType_Slot{Py_tp_methods, binding_methods.data()},
     PyType_Slot{0, nullptr},
 };
 
-PyType_Spec spec{"ortdl_torch._C.IOBindingBase", sizeof(PyBinding), 0,
-                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots.data()};
+PyType_Spec binding_spec{"ortdl_torch._C.IOBindingBase", sizeof(PyBinding), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, binding_slots.data()};
 
 }  // namespace
 
 bool add_binding(PyObject* module) {
-  binding_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  binding_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&binding_spec));
   return binding_type != nullptr &&
          PyModule_AddObjectRef(module, "IOBindingBase",
                                reinterpret_cast<PyObject*>(binding_type)) == 0;

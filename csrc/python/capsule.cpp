@@ -73,8 +73,8 @@ void require_device(const DLTensor& tensor, std::optional<DLDevice> expected) {
 }
 
 // Checks all that can be checked before the struct is taken over.
-void require_usable(const DLTensor& tensor, uint64_t flags, const Delivery& delivery,
-                    std::optional<DLDevice> expected) {
+void require_acceptable(const DLTensor& tensor, uint64_t flags, const Delivery& delivery,
+                        std::optional<DLDevice> expected) {
   require_device(tensor, expected);
   validate_dlpack(tensor, flags, delivery.copy);
   require_move_allowed(device_of(tensor.device), delivery);
@@ -93,7 +93,7 @@ ValuePtr take_versioned(PyObject* capsule, const Delivery& delivery,
                        ".x: ask the producer for max_version=(", DLPACK_MAJOR_VERSION, ", ",
                        DLPACK_MINOR_VERSION, ")");
   }
-  require_usable(managed->dl_tensor, managed->flags, delivery, expected);
+  require_acceptable(managed->dl_tensor, managed->flags, delivery, expected);
   mark_used(capsule, kUsedVersioned);
   return adopt(ManagedTensor(managed), delivery);
 }
@@ -101,7 +101,7 @@ ValuePtr take_versioned(PyObject* capsule, const Delivery& delivery,
 ValuePtr take_legacy(PyObject* capsule, const Delivery& delivery,
                      std::optional<DLDevice> expected) {
   auto* managed = pointer_of<DLManagedTensor>(capsule, kLegacy);
-  require_usable(managed->dl_tensor, 0, delivery, expected);
+  require_acceptable(managed->dl_tensor, 0, delivery, expected);
   mark_used(capsule, kUsedLegacy);
   return adopt(ManagedTensor(managed), delivery);
 }

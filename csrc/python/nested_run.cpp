@@ -29,7 +29,7 @@ void say_whose(const char* what, const Node& node) {
   PyErr_Restore(type.release().ptr(), error.release().ptr(), traceback.release().ptr());
 }
 
-ValuePtr value_of(const Session& session, const Node& node, py::handle object) {
+ValuePtr value_from(const Session& session, const Node& node, py::handle object) {
   try {
     return nested_arg(object, node.type);
   } catch (c10::Error& error) {
@@ -42,7 +42,8 @@ ValuePtr value_of(const Session& session, const Node& node, py::handle object) {
   }
 }
 
-py::object result(const Session::Values& values, size_t i, const Node& node, const Feeds& feeds) {
+py::object python_result(const Session::Values& values, size_t i, const Node& node,
+                         const Feeds& feeds) {
   const Value& value = *values[i];
   if (!value.has_value() || !value.is_tensor() || is_text(value)) {
     try {
@@ -63,7 +64,7 @@ py::object result(const Session::Values& values, size_t i, const Node& node, con
 }  // namespace
 
 void set_nested(Feeds& feeds, const Session& session, size_t index, py::handle object) {
-  ValuePtr value = value_of(session, session.inputs()[index], object);
+  ValuePtr value = value_from(session, session.inputs()[index], object);
   const WithoutGil released;  // it may have to be moved
   feeds.set(index, std::move(value));
 }
@@ -81,7 +82,7 @@ py::list run_nested(const Session& session, const Feeds& feeds, at::ArrayRef<siz
   py::list results(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     PyList_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
-                    result(values, i, session.outputs()[outputs[i]], feeds).release().ptr());
+                    python_result(values, i, session.outputs()[outputs[i]], feeds).release().ptr());
   }
   return results;
 }

@@ -34,7 +34,7 @@ PyObject* make(PyTypeObject* type, ValuePtr value) {
   return self;
 }
 
-void dealloc(PyObject* self) {
+void dealloc_value(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   if (reinterpret_cast<PyOrtValue*>(self)->weak_references != nullptr) [[unlikely]] {
     PyObject_ClearWeakRefs(self);
@@ -44,7 +44,7 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+PyObject* create_value(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     TORCH_CHECK_TYPE(
         PyTuple_GET_SIZE(args) == 1 && (kwargs == nullptr || PyDict_GET_SIZE(kwargs) == 0),
@@ -75,7 +75,7 @@ std::string device_name(const Value& value) {
 }
 size_t size_in_bytes(const Value& value) { return value.nbytes(); }
 bool has_value(const Value& value) { return value.has_value(); }
-bool is_tensor(const Value& value) { return value.is_tensor(); }
+bool value_is_tensor(const Value& value) { return value.is_tensor(); }
 bool is_sparse(const Value& value) { return value.kind() == ONNX_TYPE_SPARSETENSOR; }
 bool is_tensor_sequence(const Value& value) {
   return value.type_string().starts_with("seq(tensor");
@@ -150,7 +150,7 @@ constexpr const char* kDlpack =
     "    RuntimeError: stream is being captured into a graph that the value is not part of.\n"
     "    TypeError: a wrong kind of argument, or the value is no tensor of a supported type.";
 
-std::array methods{
+std::array value_methods{
     method_def<shape>("shape", "The shape, in elements, as a list of ints."),
     method_def<element_type_of>("element_type", "ONNX's number of the element type."),
     method_def<data_type>("data_type", "The type as onnxruntime spells it, as 'tensor(float)'."),
@@ -159,7 +159,7 @@ std::array methods{
     method_def<data_ptr>("data_ptr", "The address of the first element; 0 where there is none."),
     method_def<size_in_bytes>("tensor_size_in_bytes", "The bytes that the elements take."),
     method_def<has_value>("has_value", "False for an optional value with nothing in it."),
-    method_def<is_tensor>("is_tensor", "True if the value is a dense tensor."),
+    method_def<value_is_tensor>("is_tensor", "True if the value is a dense tensor."),
     method_def<is_sparse>("is_sparse_tensor", "True if the value is a sparse tensor."),
     method_def<is_tensor_sequence>("is_tensor_sequence", "True if it is a sequence of tensors."),
     method_def<packed>("packed",
@@ -173,7 +173,7 @@ std::array methods{
     PyMethodDef{},
 };
 
-std::array properties{
+std::array value_properties{
     PyGetSetDef{"dtype", property<dtype>, nullptr,
                 "The torch.dtype, or None where PyTorch has none.", nullptr},
     PyGetSetDef{"read_only", property<read_only>, nullptr,
@@ -185,23 +185,23 @@ std::array properties{
 };
 
 // How CPython 3.11 is told where a type has its weak references.
-std::array members{
+std::array value_members{
     PyMemberDef{"__weaklistoffset__", T_PYSSIZET, offsetof(PyOrtValue, weak_references), READONLY,
                 nullptr},
     PyMemberDef{},
 };
 
-std::array slots{
-    PyType_Slot{Py_tp_new, reinterpret_cast<void*>(create)},
-    PyType_Slot{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-    PyType_Slot{Py_tp_methods, methods.data()},
-    PyType_Slot{Py_tp_getset, properties.data()},
-    PyType_Slot{Py_tp_members, members.data()},
+std::array value_slots{
+    PyType_Slot{Py_tp_new, reinterpret_cast<void*>(create_value)},
+    PyType_Slot{Py_tp_dealloc, reinterpret_cast<void*>(dealloc_value)},
+    PyType_Slot{Py_tp_methods, value_methods.data()},
+    PyType_Slot{Py_tp_getset, value_properties.data()},
+    PyType_Slot{Py_tp_members, value_members.data()},
     PyType_Slot{0, nullptr},
 };
 
-PyType_Spec spec{"ortdl_torch._C.OrtValueBase", sizeof(PyOrtValue), 0,
-                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots.data()};
+PyType_Spec value_spec{"ortdl_torch._C.OrtValueBase", sizeof(PyOrtValue), 0,
+                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, value_slots.data()};
 
 }  // namespace
 
@@ -255,7 +255,7 @@ ValuePtr value_or_null(PyObject* object) {
 }
 
 bool add_ortvalue(PyObject* module) {
-  auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&value_spec));
   if (type == nullptr) {
     return false;
   }

@@ -37,7 +37,7 @@ const SessionPtr& session_of(PyObject* self) {
   return session;
 }
 
-void dealloc(PyObject* self) {
+void dealloc_session(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   {
     // Releasing a session may wait for its threads.
@@ -213,7 +213,7 @@ void inherit_vectorcall(PyTypeObject* type) noexcept {
   }
 }
 
-PyObject* create(PyTypeObject* type, PyObject* /*args*/, PyObject* /*kwargs*/) {
+PyObject* create_session(PyTypeObject* type, PyObject* /*args*/, PyObject* /*kwargs*/) {
   inherit_vectorcall(type);
   PyObject* self = type->tp_alloc(type, 0);
   if (self != nullptr) {
@@ -375,7 +375,7 @@ constexpr const char* kRunWithBinding =
     "    RuntimeError: another thread uses the binding.\n"
     "    OrtError: ONNX Runtime failed, for an output of another shape than before above all.";
 
-std::array methods{
+std::array session_methods{
     PyMethodDef{"_set_script_object", set_script_object, METH_O, nullptr},
     PyMethodDef{"_run", c_function(run), METH_FASTCALL, nullptr},
     PyMethodDef{"_run_into", c_function(run_into), METH_FASTCALL, nullptr},
@@ -388,31 +388,31 @@ std::array methods{
     PyMethodDef{},
 };
 
-std::array members{
+std::array session_members{
     PyMemberDef{"__vectorcalloffset__", T_PYSSIZET, offsetof(PySession, vectorcall), READONLY,
                 nullptr},
     PyMemberDef{},
 };
 
-std::array properties{
+std::array session_properties{
     PyGetSetDef{"script_object", get_script_object, nullptr,
                 "The torch.classes.ortdl.InferenceSession behind this object.", nullptr},
     PyGetSetDef{},
 };
 
-std::array slots{
-    PyType_Slot{Py_tp_new, reinterpret_cast<void*>(create)},
-    PyType_Slot{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+std::array session_slots{
+    PyType_Slot{Py_tp_new, reinterpret_cast<void*>(create_session)},
+    PyType_Slot{Py_tp_dealloc, reinterpret_cast<void*>(dealloc_session)},
     PyType_Slot{Py_tp_call, reinterpret_cast<void*>(call)},
-    PyType_Slot{Py_tp_methods, methods.data()},
-    PyType_Slot{Py_tp_members, members.data()},
-    PyType_Slot{Py_tp_getset, properties.data()},
+    PyType_Slot{Py_tp_methods, session_methods.data()},
+    PyType_Slot{Py_tp_members, session_members.data()},
+    PyType_Slot{Py_tp_getset, session_properties.data()},
     PyType_Slot{0, nullptr},
 };
 
-PyType_Spec spec{"ortdl_torch._C.InferenceSessionBase", sizeof(PySession), 0,
-                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL,
-                 slots.data()};
+PyType_Spec session_spec{"ortdl_torch._C.InferenceSessionBase", sizeof(PySession), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL,
+                         session_slots.data()};
 
 }  // namespace
 
@@ -423,7 +423,7 @@ const SessionPtr& session_arg(PyObject* object) {
 }
 
 bool add_session(PyObject* module) {
-  session_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  session_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&session_spec));
   return session_type != nullptr &&
          PyModule_AddObjectRef(module, "InferenceSessionBase",
                                reinterpret_cast<PyObject*>(session_type)) == 0;

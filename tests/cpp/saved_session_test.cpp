@@ -9,15 +9,15 @@ namespace {
 
 class SavedSessionTest : public CountedTest {};
 
-SessionPtr load() { return c10::make_intrusive<Session>(SessionConfig{.model = onnx::subtract()}); }
+SessionPtr load_subtract() { return c10::make_intrusive<Session>(SessionConfig{.model = onnx::subtract()}); }
 
 TEST_F(SavedSessionTest, WhatIsLoadedAtOnceIsTheSessionItself) {
-  const SessionPtr session = load();
+  const SessionPtr session = load_subtract();
   EXPECT_EQ(load_session(save_session(session)), session);
 }
 
 TEST_F(SavedSessionTest, ASessionThatIsGoneIsLoadedAgain) {
-  SessionPtr session = load();
+  SessionPtr session = load_subtract();
   SessionState state = save_session(session);
   session.reset();
   EXPECT_EQ(live_objects().sessions, 0);
@@ -26,7 +26,7 @@ TEST_F(SavedSessionTest, ASessionThatIsGoneIsLoadedAgain) {
 }
 
 TEST_F(SavedSessionTest, AnotherStateIsAnotherSession) {
-  const SessionPtr session = load();
+  const SessionPtr session = load_subtract();
   SessionState state = save_session(session);
   at::Tensor& model = std::get<at::Tensor>(std::get<1>(state).front());
   model = model.clone();
@@ -36,7 +36,7 @@ TEST_F(SavedSessionTest, AnotherStateIsAnotherSession) {
 }
 
 TEST_F(SavedSessionTest, BytesThatWereWrittenToAreAnotherModel) {
-  const SessionPtr session = load();
+  const SessionPtr session = load_subtract();
   SessionState state = save_session(session);
   std::get<at::Tensor>(std::get<1>(state).front()).zero_();
   expect_error<OrtError>([&] { return load_session(std::move(state)); }, {"ONNX Runtime: "});
@@ -44,12 +44,12 @@ TEST_F(SavedSessionTest, BytesThatWereWrittenToAreAnotherModel) {
 
 TEST_F(SavedSessionTest, SavesInInferenceMode) {
   const c10::InferenceMode guard;
-  const SessionPtr session = load();
+  const SessionPtr session = load_subtract();
   EXPECT_EQ(load_session(save_session(session)), session);
 }
 
 TEST_F(SavedSessionTest, SaysWhichProviderIsMissing) {
-  SessionState state = save_session(load());
+  SessionState state = save_session(load_subtract());
   std::get<4>(state).emplace_back("NoSuchExecutionProvider", StringDict());
   expect_error<c10::ValueError>([&] { return load_session(std::move(state)); },
                                 {"the saved session", "'NoSuchExecutionProvider'",

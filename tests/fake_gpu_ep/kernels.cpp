@@ -14,7 +14,7 @@ namespace {
 constexpr std::array<std::pair<Op, const char*>, 4> kNames = {
     {{Op::Identity, "Identity"}, {Op::Add, "Add"}, {Op::Mul, "Mul"}, {Op::MatMul, "MatMul"}}};
 
-std::string text_of(const Shape& shape) {
+std::string shape_text(const Shape& shape) {
   std::string text;
   for (const int64_t size : shape) {
     text += (text.empty() ? "" : ", ") + std::to_string(size);
@@ -30,7 +30,7 @@ Shape broadcast(const Shape& a, const Shape& b) {
   for (size_t i = 0; i < shorter.size(); ++i) {
     int64_t& size = result[offset + i];
     if (size != shorter[i] && size != 1 && shorter[i] != 1) {
-      throw std::runtime_error("shapes " + text_of(a) + " and " + text_of(b) +
+      throw std::runtime_error("shapes " + shape_text(a) + " and " + shape_text(b) +
                                " cannot be broadcast");
     }
     size = size == 1 ? shorter[i] : size;
@@ -103,8 +103,8 @@ Shape result_shape(Op op, std::span<const Shape> inputs) {
   const Shape& a = inputs[0];
   const Shape& b = inputs[1];
   if (a.empty() || b.size() != 2 || a.back() != b[0]) {
-    throw std::runtime_error("the fake MatMul takes (..., k) and (k, n), not " + text_of(a) +
-                             " and " + text_of(b));
+    throw std::runtime_error("the fake MatMul takes (..., k) and (k, n), not " + shape_text(a) +
+                             " and " + shape_text(b));
   }
   Shape result = a;
   result.back() = b[1];

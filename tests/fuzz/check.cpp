@@ -43,7 +43,9 @@ int64_t Reader::number() noexcept {
 }
 
 std::string Reader::text() {
-  const size_t size = std::min<size_t>(byte(), left_.size());
+  // First the byte, by which there are fewer left.
+  const size_t wish = byte();
+  const size_t size = std::min(wish, left_.size());
   const auto* first = reinterpret_cast<const char*>(left_.data());
   left_ = left_.subspan(size);
   return {first, size};

@@ -68,7 +68,7 @@ void check_sound(const Session& session, const StatePlan& plan) {
   require(at::equal(session.run({x}).at(0), expected), "the model computes what it did");
 }
 
-void check_saved(const SessionPtr& session) {
+void check_saved_again(const SessionPtr& session) {
   SessionState state;
   if (succeeds([&] { state = save_session(session); })) {
     require(load_session(state) == session, "what is loaded at once is the session itself");
@@ -91,7 +91,7 @@ void load_state(Input input) {
       if (plan.sound) {
         check_sound(*session, plan);
       }
-      check_saved(session);
+      check_saved_again(session);
     }
   }
   check_nothing_lives();
