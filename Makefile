@@ -34,7 +34,8 @@ demo: build  ## run real models on real input
 # The C++ tests are compiled once, with sanitizers; what is compiled as it is used has Python's tests.
 test: test-asan test-python  ## run every test, C++ and Python
 
-test-matrix: build  ## test other versions: ONNXRUNTIME="1.24.1 1.32.0" TORCH=2.14.1
+test-matrix: build cmake  ## test other versions: ONNXRUNTIME="1.24.1 1.32.0" TORCH=2.14.1
+	@$(BIN)/cmake --build build/cmake --parallel $(MAX_JOBS) --target ortdl_tests
 	@$(BIN)/python tools/matrix.py
 
 bench: build  ## measure against stock onnxruntime; DOCS=1 refreshes docs/figures.md
@@ -90,7 +91,7 @@ build/extension.stamp: .venv/ready setup.py pyproject.toml tools/exports.map \
 		| sed -uE 's/^(\[[0-9]+\/[0-9]+\]) .* -c $(subst /,\/,$(CURDIR))\/([^ ]+) .*/\1 \2/'
 	@mv build/extension.started $@
 
-# Sources are compiled several at once, but each is checked as it stands.
+# Sources are compiled several at once; clang-tidy gets each one's own command.
 build/cmake/build.ninja: CMAKE_FLAGS := -DCMAKE_UNITY_BUILD=ON
 build/lint/build.ninja: CMAKE_FLAGS := -DORTDL_PYTHON_COMMANDS=ON
 build/cmake/build.ninja build/lint/build.ninja: .venv/ready CMakeLists.txt cmake/ortdlConfig.cmake.in \

@@ -54,6 +54,12 @@ system_headers = [onnxruntime_headers(), *include_paths(), sysconfig.get_path("i
 EXPORTS = "tools/exports.map"
 TOGETHER = 6
 
+# Two builds at once of one clone would spoil the sources made here, and ninja's record of what
+# depends on what.
+(ROOT / "build").mkdir(exist_ok=True)
+lock = open(ROOT / "build" / "lock", "w")  # noqa: SIM115 - until the process ends
+fcntl.flock(lock, fcntl.LOCK_EX)
+
 extension = CppExtension(
     "ortdl_torch._C",
     together("ortdl") + together("python"),
@@ -79,8 +85,4 @@ extension = CppExtension(
 )
 extension.include_dirs = [str(ROOT / "csrc")]
 
-# Two builds at once of one clone would spoil ninja's record of what depends on what.
-(ROOT / "build").mkdir(exist_ok=True)
-with open(ROOT / "build" / "lock", "w") as lock:
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    setup(ext_modules=[extension], cmdclass={"build_ext": BuildExtension})
+setup(ext_modules=[extension], cmdclass={"build_ext": BuildExtension})

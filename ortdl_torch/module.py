@@ -31,6 +31,10 @@ _STAND_INS = (
 
 # What an input called self is called on its way to `forward`: nothing that a model can have.
 _SELF = "\udcffself"
+_SCRIPT_OBJECT = (
+    "module.script_object is that of module.session, and is neither set nor deleted by itself: "
+    "assign an InferenceSession to module.session"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,16 +162,20 @@ class OnnxModule(torch.nn.Module):
             object.__setattr__(self, name, value)
             return
         # While it traces, PyTorch puts a fake one there, and then the own one again.
-        if (
-            name == "script_object"
-            and value is not self._bound.script_object
-            and not isinstance(value, FakeScriptObject)
+        if name == "script_object" and not (
+            isinstance(value, FakeScriptObject) or self._is_own(value)
         ):
-            raise AttributeError(
-                "module.script_object is that of module.session, and cannot be set by itself: "
-                "assign an InferenceSession to module.session"
-            )
+            raise AttributeError(_SCRIPT_OBJECT)
         super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name == "script_object":
+            raise AttributeError(_SCRIPT_OBJECT)
+        super().__delattr__(name)
+
+    def _is_own(self, value: object) -> bool:
+        bound = self.__dict__.get("_bound")
+        return bound is not None and value is bound.script_object
 
     def _set_session(self, session: InferenceSession) -> None:
         _require_plain_call(type(session))
@@ -189,7 +197,7 @@ class OnnxModule(torch.nn.Module):
         cls = _class_for(type(self).__dict__.get("_declared", type(self)), session)
         self.__dict__["_bound"] = bound
         # Tracing and exporting find what the op takes only as an attribute.
-        self.script_object = bound.script_object
+        self.__dict__["script_object"] = bound.script_object
         self.__class__ = cls
 
     def forward(self, *tensors: Any, **named: Any) -> Outputs:

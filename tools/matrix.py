@@ -53,7 +53,7 @@ def installed(name: str, version: str) -> Path:
     folder = WORK / f"{name}-{version}"
     if not folder.is_dir():
         say(f"installing {name} {version}")
-        unfinished = folder.with_suffix(".unfinished")
+        unfinished = folder.with_name(f"{folder.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         # What onnxruntime needs is in .venv; what torch needs depends on its version.
         alone = ["--no-deps"] if name == "onnxruntime" else []
@@ -102,6 +102,11 @@ def python_tests(log: Path, clone: Path, path: list[Path], chosen: list[str]) ->
                 file.write(line)
                 if line.rstrip().endswith(b"%]"):
                     print(line.decode(errors="replace"), end="", flush=True)
+    # Of a log without a result it says that the run broke off.
+    if tests.returncode not in (0, 1):
+        unfinished.write_bytes(unfinished.read_bytes() + b"\n")
+        with open(unfinished, "a") as file_end:
+            print(f"pytest ended by {tests.returncode}", file=file_end)
     unfinished.rename(log)
 
 
@@ -122,7 +127,8 @@ def cpp_tests(onnxruntime: Path) -> str:
     log = WORK / f"cpp-{onnxruntime.name}.log"
     log.write_bytes(done.stdout)
     counts = CPP.findall(done.stdout.decode(errors="replace"))
-    return ", ".join(f"{n} {what.lower()}" for what, n in counts) or f"ended by {done.returncode}"
+    end = [f"ended by {done.returncode}"] if done.returncode != 0 else []
+    return ", ".join([*(f"{n} {what.lower()}" for what, n in counts), *end])
 
 
 def pairs() -> list[tuple[str, str]]:

@@ -4,6 +4,9 @@
     tools/tidy.py BUILD_FOLDER    the folder that holds compile_commands.json
 
 A source that passed is not looked at again until it, a header of the project or the checks change.
+Several are looked at as one, which finds neither a header that a source only has from another, nor
+names of another namespace that it does not use: one that is looked at alone, as after an edit, is
+checked for these as well.
 """
 
 import hashlib
@@ -31,7 +34,7 @@ def commands(build: Path) -> dict[Path, str]:
     for entry in json.loads((build / "compile_commands.json").read_text()):
         file = Path(entry["file"])
         if any(file.is_relative_to(folder) for folder in ours):
-            # Each source is to include what it needs: without the precompiled headers.
+            # Without the precompiled headers: a source is to include what it needs.
             found[file] = re.sub(
                 r" -Winvalid-pch| -include \S+| -o \S+ -c \S+$", "", entry["command"]
             )
@@ -48,7 +51,7 @@ def common_state() -> bytes:
     """Returns a digest of what each source's result depends on besides the source."""
     patterns = ("csrc/**/*.h", "tests/**/*.h", "tests/*/.clang-tidy", "tests/*/CMakeLists.txt")
     files = sorted(path for pattern in patterns for path in ROOT.glob(pattern))
-    names = (".clang-tidy", "requirements.txt", "CMakeLists.txt")
+    names = (".clang-tidy", "requirements.txt", "CMakeLists.txt", "tools/tidy.py")
     digest = hashlib.sha256()
     for file in (*(ROOT / name for name in names), *files):
         digest.update(file.name.encode() + file.read_bytes())
@@ -87,13 +90,14 @@ def main() -> int:
         # clang-tidy looks for the checks in the folder of the source and those above it.
         with tempfile.TemporaryDirectory(dir=passed) as temporary:
             folder = Path(temporary)
-            together = folder / "together.cpp"
-            together.write_text("".join(lines))
-            shutil.copy(checks(files[0]), folder)
-            entry = {"directory": str(build), "file": str(together)}
-            entry["command"] = f"{sources[files[0]]} -c {together}"
+            source = files[0] if len(files) == 1 else folder / "together.cpp"
+            if len(files) > 1:
+                source.write_text("".join(lines))
+                shutil.copy(checks(files[0]), folder)
+            entry = {"directory": str(build), "file": str(source)}
+            entry["command"] = f"{sources[files[0]]} -c {source}"
             (folder / "compile_commands.json").write_text(json.dumps([entry]))
-            command = [str(CLANG_TIDY), "--quiet", "-p", str(folder), str(together)]
+            command = [str(CLANG_TIDY), "--quiet", "-p", str(folder), str(source)]
             return subprocess.run(command, capture_output=True, text=True)
 
     def check(files: list[Path]) -> bool:

@@ -4,6 +4,7 @@
 #include <ortdl/value.h>
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -12,13 +13,13 @@
 namespace ortdl {
 
 struct NamedValue;
-class Targets;
 
 /// Whether the two share a byte.
 [[nodiscard]] inline bool overlap(std::span<const std::byte> one,
                                   std::span<const std::byte> other) noexcept {
-  return !one.empty() && !other.empty() && one.data() < other.data() + other.size() &&
-         other.data() < one.data() + one.size();
+  constexpr std::less<> before;
+  return !one.empty() && !other.empty() && before(one.data(), other.data() + other.size()) &&
+         before(other.data(), one.data() + one.size());
 }
 
 /// The memory of a tensor's elements. \throws c10::TypeError if the value is no tensor.
@@ -26,9 +27,9 @@ class Targets;
   return {static_cast<const std::byte*>(value.data()), value.nbytes()};
 }
 
-/// \throws c10::ValueError if one of `targets`, for some of `outputs`, shares memory with one of
-///   `initializers`, which later runs read.
-void require_apart(const Targets& targets, const std::vector<Node>& outputs,
+/// \throws c10::ValueError if `target`, for `output`, shares memory with one of `initializers`,
+///   which later runs read.
+void require_apart(const Value& target, const Node& output,
                    const std::vector<NamedValue>& initializers);
 
 }  // namespace ortdl

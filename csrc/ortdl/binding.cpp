@@ -166,6 +166,7 @@ void Binding::require_apart(const Feeds& inputs, std::optional<size_t> replaced,
   Targets targets(session_->outputs());
   if (replaced.has_value()) {
     targets.set(*replaced, by);
+    ortdl::require_apart(*by, session_->outputs()[*replaced], session_->config().initializers);
   }
   for (size_t i = 0; i < values_.size(); ++i) {
     const bool flat = session_->outputs()[indices_[i]].element != nullptr;
@@ -174,7 +175,6 @@ void Binding::require_apart(const Feeds& inputs, std::optional<size_t> replaced,
     }
   }
   targets.require_apart(inputs);
-  ortdl::require_apart(targets, session_->outputs(), session_->config().initializers);
 }
 
 }  // namespace ortdl

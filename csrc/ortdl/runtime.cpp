@@ -61,7 +61,7 @@ int api_version_of(std::string_view version) noexcept {
 namespace older {
 
 const OrtApi* table = nullptr;
-std::string version;
+const char* version = "";
 
 OrtStatus* translate(ONNXTensorElementDataType& type) noexcept {
   if (type < kOrtUInt2) {
@@ -75,8 +75,8 @@ OrtStatus* translate(ONNXTensorElementDataType& type) noexcept {
   }
   std::array<char, 128> message{};
   static_cast<void>(std::snprintf(message.data(), message.size(),
-                                  "ONNX Runtime %s has no %s: 1.%d or newer is needed",
-                                  version.c_str(), known->name, first));
+                                  "ONNX Runtime %s has no %s: 1.%d or newer is needed", version,
+                                  known->name, first));
   return table->CreateStatus(ORT_NOT_IMPLEMENTED, message.data());
 }
 
@@ -99,7 +99,7 @@ OrtStatus* ORT_API_CALL create_owning(OrtAllocator* deleter, void* data, size_t 
 }
 
 // Called once, before any of the above.
-const OrtApi* mended(const OrtApi* original, const std::string& its_version) {
+const OrtApi* mended(const OrtApi* original, const char* its_version) {
   static OrtApi copy = *original;
   table = original;
   version = its_version;
@@ -161,7 +161,7 @@ void attach_runtime(const OrtApiBase* base) {
     newer_table.store(static_cast<const OrtApi24*>(base->GetApi(24)), std::memory_order_relaxed);
   }
   if (offered < 31) {
-    table = older::mended(table, version);
+    table = older::mended(table, base->GetVersionString());
   }
   attached_base = base;
   detail::api_table.store(table, std::memory_order_release);

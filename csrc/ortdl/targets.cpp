@@ -85,15 +85,13 @@ void Targets::require_apart(const Feeds& feeds) const {
   }
 }
 
-void require_apart(const Targets& targets, const std::vector<Node>& outputs,
+void require_apart(const Value& target, const Node& output,
                    const std::vector<NamedValue>& initializers) {
+  const std::span<const std::byte> memory = memory_of(target);
   for (const auto& [name, value] : initializers) {
-    for (size_t i = 0; i < targets.values().size(); ++i) {
-      TORCH_CHECK_VALUE(!overlap(memory_of(*targets.values()[i]), memory_of(*value)),
-                        "the output '", outputs[targets.indices()[i]].name,
-                        "' would be written into the memory of the initializer '", name,
-                        "': give it memory of its own");
-    }
+    TORCH_CHECK_VALUE(!overlap(memory, memory_of(*value)), "the output '", output.name,
+                      "' would be written into the memory of the initializer '", name,
+                      "': give it memory of its own");
   }
 }
 

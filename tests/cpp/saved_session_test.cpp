@@ -9,7 +9,9 @@ namespace {
 
 class SavedSessionTest : public CountedTest {};
 
-SessionPtr load_subtract() { return c10::make_intrusive<Session>(SessionConfig{.model = onnx::subtract()}); }
+SessionPtr load_subtract() {
+  return c10::make_intrusive<Session>(SessionConfig{.model = onnx::subtract()});
+}
 
 TEST_F(SavedSessionTest, WhatIsLoadedAtOnceIsTheSessionItself) {
   const SessionPtr session = load_subtract();

@@ -178,4 +178,7 @@ def test_the_script_object_is_not_assigned_by_itself() -> None:
             module.script_object = value
     module.script_object = before
     assert module.script_object is before
+    with refused(AttributeError, "module.script_object", "module.session"):
+        del module.script_object
+    assert module.script_object is before
     assert module(torch.ones(1)).tolist() == [-1]

@@ -189,17 +189,6 @@ except ZeroDivisionError:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "kept 1\n", "")
 
 
-def test_session_made_again_while_it_is_described() -> None:
-    session = InferenceSession(unary("Relu"))
-    other = InferenceSession(unary("Relu")).script_object
-    names = []
-    for _ in range(100):
-        session._set_script_object(other)
-        names.append(session.get_inputs()[0].name)
-    assert set(names) == {"x"}
-    assert sys.getrefcount(session) == 2
-
-
 @pytest.mark.parametrize("use", ["to_ortvalue(o)", "session(o)", "value.update_inplace(o)"])
 def test_what_only_says_that_it_is_a_tensor_is_none(use: str) -> None:
     class Pretender:
