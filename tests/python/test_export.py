@@ -152,7 +152,7 @@ def test_dimensions_are_as_free_as_the_model_declares(
             strict=strict,
         )
     # PyTorch keeps a module whose export failed.
-    del module._bound, module.script_object
+    del module.__dict__["_bound"], module.__dict__["script_object"]
 
 
 @strictness
