@@ -102,11 +102,9 @@ def python_tests(log: Path, clone: Path, path: list[Path], chosen: list[str]) ->
                 file.write(line)
                 if line.rstrip().endswith(b"%]"):
                     print(line.decode(errors="replace"), end="", flush=True)
-    # Of a log without a result it says that the run broke off.
-    if tests.returncode not in (0, 1):
-        unfinished.write_bytes(unfinished.read_bytes() + b"\n")
-        with open(unfinished, "a") as file_end:
-            print(f"pytest ended by {tests.returncode}", file=file_end)
+            # What comes after a result takes it back.
+            if tests.wait() not in (0, 1):
+                file.write(f"\npytest ended by {tests.returncode}\n".encode())
     unfinished.rename(log)
 
 

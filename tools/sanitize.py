@@ -27,7 +27,7 @@ JOBS = os.environ.get("MAX_JOBS", "2")
 PARTS = {
     "cpp": "ortdl_tests",
     "device": "ortdl_device_tests",
-    "fuzz": "ortdl_fuzz_replay",
+    "fuzz": "ortdl_fuzz",
     "python": "ortdl_extension",
 }
 # Files of Python tests that say nothing about the extension compiled here, or cannot run with it.
@@ -140,7 +140,7 @@ def test_cpp(sanitizer: Sanitizer, part: str) -> int:
         "OMP_NUM_THREADS": "1",
     }
     command = [str(BIN / "ctest"), "--test-dir", sanitizer.build, "--output-on-failure"]
-    command += ["--parallel", JOBS, "--tests-regex", f"^{PARTS[part].removesuffix('_replay')}"]
+    command += ["--parallel", JOBS, "--tests-regex", f"^{PARTS[part]}"]
     return run(*command, **sanitizer.environment, **options)
 
 

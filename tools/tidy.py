@@ -86,13 +86,13 @@ def main() -> int:
         return hashlib.sha256(common + source.read_bytes()).hexdigest()
 
     def tidy(files: list[Path]) -> subprocess.CompletedProcess[str]:
-        lines = [f'#include "{file}"  // NOLINT\n' for file in files]
         # clang-tidy looks for the checks in the folder of the source and those above it.
         with tempfile.TemporaryDirectory(dir=passed) as temporary:
             folder = Path(temporary)
-            source = files[0] if len(files) == 1 else folder / "together.cpp"
+            source = files[0]
             if len(files) > 1:
-                source.write_text("".join(lines))
+                source = folder / "together.cpp"
+                source.write_text("".join(f'#include "{file}"  // NOLINT\n' for file in files))
                 shutil.copy(checks(files[0]), folder)
             entry = {"directory": str(build), "file": str(source)}
             entry["command"] = f"{sources[files[0]]} -c {source}"

@@ -64,13 +64,13 @@ const OrtApi* table = nullptr;
 const char* version = "";
 
 OrtStatus* translate(ONNXTensorElementDataType& type) noexcept {
-  if (type < kOrtUInt2) {
+  const ElementType* known = type < kOrtUInt2 ? nullptr : find_element_type(type);
+  if (known == nullptr) {
     return nullptr;
   }
-  const ElementType* known = find_element_type(type);
   const int first = type == kOrtFloat8E8M0 ? 27 : 24;
-  if (known == nullptr || api_version_of(version) >= first) {
-    type = known == nullptr ? type : static_cast<ONNXTensorElementDataType>(known->onnx);
+  if (api_version_of(version) >= first) {
+    type = static_cast<ONNXTensorElementDataType>(known->onnx);
     return nullptr;
   }
   std::array<char, 128> message{};

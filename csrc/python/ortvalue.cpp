@@ -203,6 +203,18 @@ std::array value_slots{
 PyType_Spec value_spec{"ortdl_torch._C.OrtValueBase", sizeof(PyOrtValue), 0,
                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, value_slots.data()};
 
+// The value that `object` is, or that is put into `storage` for it; null if it is none.
+const ValuePtr& find_value(PyObject* object, ValuePtr& storage) {
+  if (Py_TYPE(object) == value_class || PyObject_TypeCheck(object, base_type)) [[likely]] {
+    return value_of(object);
+  }
+  storage = script_object_arg<Value>(object);
+  if (!storage.defined()) {
+    storage = value_of_stock(object);
+  }
+  return storage;
+}
+
 }  // namespace
 
 void set_value_class(PyObject* cls) {
@@ -216,42 +228,32 @@ void set_value_class(PyObject* cls) {
 PyObject* wrap_value(ValuePtr value) { return make(value_class, std::move(value)); }
 
 const ValuePtr& unwrap_value(PyObject* object, ValuePtr& storage) {
-  if (Py_TYPE(object) == value_class || PyObject_TypeCheck(object, base_type)) [[likely]] {
-    return value_of(object);
-  }
-  storage = value_or_null(object);
-  TORCH_CHECK_TYPE(storage.defined(),
+  const ValuePtr& value = find_value(object, storage);
+  TORCH_CHECK_TYPE(value.defined(),
                    "expected an ortdl_torch.OrtValue, torch.classes.ortdl.OrtValue or "
                    "onnxruntime.OrtValue, not ",
                    described_stranger(object));
-  return storage;
+  return value;
 }
 
 const ValuePtr& value_for(PyObject* object, ValuePtr& storage, const char* what,
                           const std::string& name) {
-  if (PyObject_TypeCheck(object, base_type)) [[likely]] {
-    return value_of(object);
-  }
+  const ValuePtr* value = nullptr;
   try {
-    storage = value_or_null(object);
+    value = &find_value(object, storage);
   } catch (c10::Error& error) {
     error.add_context(c10::str("It was given for the ", what, " '", name, "'."));
     throw;
   }
-  TORCH_CHECK_TYPE(storage.defined(), "the ", what, " '", name,
+  TORCH_CHECK_TYPE(value->defined(), "the ", what, " '", name,
                    "' must be a torch.Tensor or an OrtValue, not ", described_stranger(object),
                    is_array(object) ? ": use torch.from_numpy(array)" : "");
-  return storage;
+  return *value;
 }
 
 ValuePtr value_or_null(PyObject* object) {
-  if (PyObject_TypeCheck(object, base_type)) {
-    return value_of(object);
-  }
-  if (ValuePtr value = script_object_arg<Value>(object); value.defined()) {
-    return value;
-  }
-  return value_of_stock(object);
+  ValuePtr storage;
+  return find_value(object, storage);
 }
 
 bool add_ortvalue(PyObject* module) {
