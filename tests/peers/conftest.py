@@ -39,15 +39,16 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if ("raised", True) in request.node.user_properties:
         return
-    deadline = time.monotonic() + 10
-    while True:
-        gc.collect()
+
+    def left() -> dict[str, int]:
         after = ortdl_torch.live_objects()
-        left = {name: n - before[name] for name, n in after.items() if n > before[name]}
-        if not left or time.monotonic() > deadline:
-            break
+        return {name: n - before[name] for name, n in after.items() if n > before[name]}
+
+    deadline = time.monotonic() + 10
+    while left() and time.monotonic() < deadline:
+        gc.collect()
         time.sleep(0.01)
-    assert left == {}
+    assert left() == {}
 
 
 @pytest.fixture(params=PEERS)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,18 +128,16 @@ def has_failed(request: pytest.FixtureRequest) -> bool:
     return ("failed", True) in request.node.user_properties
 
 
-def nothing_more_than(before: dict[str, int]) -> None:
+def nothing_more_than(before: Mapping[str, int]) -> None:
     """Check that no more of our objects are alive than `before`, or soon are not."""
-    left: dict[str, int] = {}
 
-    def nothing_more() -> bool:
+    def more(counts: Mapping[str, int]) -> dict[str, int]:
         # An earlier test that failed may have kept objects until now: fewer are no fault.
-        left.clear()
-        left.update({name: n - before[name] for name, n in live().items() if n > before[name]})
-        return not left
+        return {name: n - before[name] for name, n in counts.items() if n > before[name]}
 
     # What died without the GIL is released by another thread, soon.
-    assert eventually(nothing_more, 5), left
+    if more(ortdl_torch.live_objects()):
+        assert eventually(lambda: not more(live()), 5), more(live())
 
 
 def in_new_process(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
