@@ -35,13 +35,19 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="session")
+def alive_before() -> dict[str, int]:
+    """What was alive when garbage was last searched for between tests: none of it is any."""
+    return live()
+
+
 @pytest.fixture(autouse=True)
-def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+def nothing_left(request: pytest.FixtureRequest, alive_before: dict[str, int]) -> Iterator[None]:
     """Each test lets go of every value, of every tensor's memory and of every session."""
-    # Searching for garbage takes longer than most tests do, and only what is alive can be garbage.
-    before = ortdl_torch.live_objects()
-    if any(before.values()):
-        before = live()
+    # The search takes longer than most tests do.
+    if ortdl_torch.live_objects() != alive_before:
+        alive_before.update(live())
+    before = dict(alive_before)
     yield
     if not has_failed(request):
         nothing_more_than(before)
