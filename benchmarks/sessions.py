@@ -114,6 +114,8 @@ class Runs:
         case.add("ours, IOBinding kept", "session.run_with_iobinding(bound)", "bound_targets")
         scope["module"] = self.module
         case.add("OnnxModule", f"module({self.tensors})")
+        scope["plain_module"] = through_torch.Calls(self.session)
+        case.add("ours, in a plain module", f"plain_module({self.tensors})")
 
     def add_dispatched(self, with_empty: bool) -> None:
         """Add `torch.ops` and TorchScript, and perhaps the same with the op that does nothing."""
@@ -133,7 +135,7 @@ class Runs:
         case, scope, call = self.case, self.case.scope, through_torch.CallsOp
         run, empty = torch.ops.ortdl.run.default, torch.ops.ortdl_floor.run.default
         scope["compiled"] = through_torch.compiled(call(run, self.session.script_object))
-        scope["compiled_module"] = through_torch.compiled(through_torch.CallsModule(self.module))
+        scope["compiled_module"] = through_torch.compiled(through_torch.Calls(self.module))
         case.add("ours, compiled", f"compiled({self.tensors})")
         case.add("OnnxModule, compiled", f"compiled_module({self.tensors})")
         if with_empty:

@@ -56,15 +56,15 @@ class CallsOp(torch.nn.Module):
         return outputs
 
 
-class CallsModule(torch.nn.Module):
-    """Calls another module."""
+class Calls(torch.nn.Module):
+    """Calls another module, or a session, and does nothing else."""
 
-    def __init__(self, inner: torch.nn.Module) -> None:
+    def __init__(self, inner: Callable[..., Any]) -> None:
         super().__init__()
         self.inner = inner
 
     def forward(self, *inputs: torch.Tensor) -> Any:
-        """What the other gives."""
+        """What `inner` gives."""
         return self.inner(*inputs)
 
 

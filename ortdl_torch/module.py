@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import onnxruntime
 import torch
-from torch._C import DispatchKey, _get_tracing_state, _len_torch_dispatch_stack
+from torch._C import DispatchKey
 from torch._library.fake_class_registry import FakeScriptObject
 from torch.compiler import is_dynamo_compiling
 
@@ -209,19 +209,20 @@ class OnnxModule(torch.nn.Module):
             given, named = named, {bound.renamed.get(n, n): x for n, x in named.items()}
             if len(named) != len(given):
                 raise _given_twice(given)
-        script_object = bound.script_object
-        if is_dynamo_compiling() or _len_torch_dispatch_stack() or _get_tracing_state():
-            # Here it may be what PyTorch has put in its place.
-            script_object = self.script_object
+        try:
+            outputs = (
+                None if is_dynamo_compiling() else bound.session._call_untraced(tensors, named)
+            )
+        except BufferError:
+            if not any(map(_stands_for_another, (*tensors, *named.values()))):
+                raise
+            script_object = bound.script_object
         else:
-            try:
-                outputs = bound.session(*tensors, **named) if named else bound.session(*tensors)
-            except BufferError:
-                if not any(map(_stands_for_another, (*tensors, *named.values()))):
-                    raise
-            else:
+            if outputs is not None:
                 result: Outputs = outputs[0] if bound.make is None else bound.make(outputs)
                 return result
+            # Here it may be what PyTorch has put in its place.
+            script_object = self.script_object
         if bound.eager_only is not None:
             raise TypeError(bound.eager_only)
         ordered = bound.in_order(tensors, named) if named else list(tensors)

@@ -1,3 +1,4 @@
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <ortdl/shareable.h>
 #include <ortdl/wording.h>
 #include <python/args.h>
@@ -11,6 +12,7 @@
 #include <python/run_options.h>
 #include <python/session.h>
 #include <structmember.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include <array>
@@ -161,7 +163,7 @@ PyObject* run_all(PyObject* self, Give&& give) {
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return run_all(self, [&](Feeds& feeds, const Session& session) {
     set_positional(feeds, session, items_of(args));
-    if (kwargs != nullptr) {
+    if (kwargs != nullptr && PyDict_GET_SIZE(kwargs) > 0) {
       set_named(feeds, session, kwargs);
     }
   });
@@ -221,6 +223,22 @@ PyObject* create_session(PyTypeObject* type, PyObject* /*args*/, PyObject* /*kwa
     new (&slot_of(self)) SessionPtr();
   }
   return self;
+}
+
+// Whether what runs now becomes part of a program: that of torch.jit.trace, or of a dispatch mode.
+bool is_traced() {
+  return c10::impl::TorchDispatchModeTLS::stack_len() > 0 || torch::jit::tracer::isTracing();
+}
+
+PyObject* call_untraced(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    TORCH_CHECK_TYPE(count == 2 && PyTuple_Check(args[0]) && PyDict_Check(args[1]),
+                     "_call_untraced takes a tuple of inputs and a dict of inputs");
+    if (is_traced()) {
+      Py_RETURN_NONE;
+    }
+    return call(self, args[0], args[1]);
+  });
 }
 
 PyObject* start(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -377,6 +395,7 @@ constexpr const char* kRunWithBinding =
 
 std::array session_methods{
     PyMethodDef{"_set_script_object", set_script_object, METH_O, nullptr},
+    PyMethodDef{"_call_untraced", c_function(call_untraced), METH_FASTCALL, nullptr},
     PyMethodDef{"_run", c_function(run), METH_FASTCALL, nullptr},
     PyMethodDef{"_run_into", c_function(run_into), METH_FASTCALL, nullptr},
     PyMethodDef{"run_with_iobinding", c_function(run_with_iobinding), METH_FASTCALL | METH_KEYWORDS,

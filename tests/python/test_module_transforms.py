@@ -6,6 +6,7 @@ from models import difference_and_total, subtract
 from stock import same_as_stock
 from support import refused
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ortdl_torch import InferenceSession, OnnxModule, to_ortvalue
 
@@ -135,6 +136,33 @@ def test_functionalize(way: object) -> None:
     run = way(subtract(["n", 3]))
     got = torch.func.functionalize(lambda x: run(x.add_(1), X))(X.clone())
     assert same_as_stock(got, subtract(["n", 3]), X + 1, X)
+
+
+class Recorded(TorchDispatchMode):
+    """Notes the ops that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        self.names.append(func.name())
+        return func(*args, **(kwargs or {}))
+
+
+@ways
+def test_a_dispatch_mode_sees_the_run(way: object) -> None:
+    run = way(subtract(["n", 3]))
+    with Recorded() as recorded:
+        got = run(X, X)
+    assert recorded.names == ["ortdl::run"]
+    assert same_as_stock(got, subtract(["n", 3]), X, X)
 
 
 @ways
