@@ -31,8 +31,8 @@ demo: build  ## run real models on real input
 	$(BIN)/python examples/export_and_back.py
 	$(BIN)/python examples/many_processes.py
 
-# The C++ tests are compiled once, with sanitizers; what is compiled as it is used has Python's tests.
-test: test-asan test-python  ## run every test, C++ and Python
+# The C++ tests are compiled with sanitizers; what is compiled as it is used has Python's tests.
+test: test-asan test-tsan test-python  ## run every test, C++ and Python
 
 test-matrix: build cmake  ## test other versions: ONNXRUNTIME="1.24.1 1.32.0" TORCH=2.14.1
 	@$(BIN)/cmake --build build/cmake --parallel $(MAX_JOBS) --target ortdl_tests

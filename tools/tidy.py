@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CLANG_TIDY = Path(sys.executable).parent / "clang-tidy"
 # Nearly all the time goes into the headers of torch, so that sources are looked at together.
-TOGETHER = 8
+TOGETHER = 32
 
 
 def commands(build: Path) -> dict[Path, str]:
