@@ -142,6 +142,7 @@ class InferenceSession(_C.InferenceSessionBase):
         embed: bool = True,
         initializers: Initializers | None = None,
     ) -> None:
+        self._require_unmade()
         for name, flag in (("move_inputs", move_inputs), ("embed", embed)):
             if not isinstance(flag, bool):
                 raise TypeError(f"{name} must be True or False, not {flag!r}")

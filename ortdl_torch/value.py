@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import onnxruntime
@@ -185,6 +185,12 @@ class OrtValue(_C.OrtValueBase):
                 f"expected a torch.Tensor, numpy.ndarray or OrtValue, not {type(data).__name__}"
             )
         _C.update(self, data)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an OrtValue is memory that is shared, and is neither pickled nor copied by itself: use "
+            "ortdl_torch.from_ortvalue(value), which gives a tensor, or with copy=True its copy"
+        )
 
     def __repr__(self) -> str:
         if not self.is_tensor():

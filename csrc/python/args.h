@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ortdl/value.h>
+#include <python/text_arg.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
@@ -33,7 +34,7 @@ inline bool is_tensor(PyObject* object) noexcept {
 /// The tensor that `object` is. \throws c10::TypeError that says `role` and what it is instead.
 inline const at::Tensor& tensor_arg(PyObject* object, const char* role) {
   TORCH_CHECK_TYPE(is_tensor(object), role, " must be a torch.Tensor, not ",
-                   Py_TYPE(object)->tp_name);
+                   Py_TYPE(object)->tp_name, array_remedy(object));
   return THPVariable_Unpack(object);
 }
 

@@ -1,4 +1,5 @@
 #include <ATen/ops/empty.h>
+#include <ortdl/wording.h>
 #include <python/args.h>
 #include <python/capsule.h>
 #include <python/exchange_api.h>
@@ -83,7 +84,7 @@ void require_success(int failed, PyObject* object) {
   if (failed != 0 && PyErr_Occurred() != nullptr) {
     throw python_error();
   }
-  TORCH_CHECK_BUFFER(failed == 0, "the C exchange API of a ", Py_TYPE(object)->tp_name,
+  TORCH_CHECK_BUFFER(failed == 0, "the C exchange API of ", with_article(Py_TYPE(object)->tp_name),
                      " failed and said no reason");
 }
 
@@ -148,8 +149,8 @@ ValuePtr import_by_exchange_api(const DLPackExchangeAPI& api, PyObject* object, 
                                 CurrentDeviceGuard& guard) {
   DLManagedTensorVersioned* exported = nullptr;
   require_success(api.managed_tensor_from_py_object_no_sync(object, &exported), object);
-  TORCH_CHECK_BUFFER(exported != nullptr, "the C exchange API of a ", Py_TYPE(object)->tp_name,
-                     " gave nothing");
+  TORCH_CHECK_BUFFER(exported != nullptr, "the C exchange API of ",
+                     with_article(Py_TYPE(object)->tp_name), " gave nothing");
   ManagedTensor managed(exported);
   require_known_version(exported->version);
   validate_dlpack(managed.tensor(), managed.flags(), copy);

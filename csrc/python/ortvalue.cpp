@@ -247,7 +247,7 @@ const ValuePtr& value_for(PyObject* object, ValuePtr& storage, const char* what,
   }
   TORCH_CHECK_TYPE(value->defined(), "the ", what, " '", name,
                    "' must be a torch.Tensor or an OrtValue, not ", described_stranger(object),
-                   is_array(object) ? ": use torch.from_numpy(array)" : "");
+                   array_remedy(object));
   return *value;
 }
 

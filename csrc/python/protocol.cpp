@@ -1,3 +1,4 @@
+#include <ortdl/wording.h>
 #include <python/args.h>
 #include <python/capsule.h>
 #include <python/protocol.h>
@@ -34,11 +35,12 @@ py::object protocol_method(PyObject* object, py::handle name) {
         !says_missing(error, object, name)) {
       throw;
     }
-    py::raise_from(error, PyExc_TypeError,
-                   c10::str("expected a DLPack capsule or an object with __dlpack__ and "
-                            "__dlpack_device__, but a ",
-                            Py_TYPE(object)->tp_name, " has no ", py::cast<std::string>(name))
-                       .c_str());
+    py::raise_from(
+        error, PyExc_TypeError,
+        c10::str("expected a DLPack capsule or an object with __dlpack__ and "
+                 "__dlpack_device__, but ",
+                 with_article(Py_TYPE(object)->tp_name), " has no ", py::cast<std::string>(name))
+            .c_str());
     throw py::error_already_set();
   }
 }
@@ -48,8 +50,8 @@ DLDevice device_of_producer(PyObject* object) {
   const py::object answer = protocol_method(object, name)();
   const auto [type, index] = pair_arg(answer.ptr(), "what __dlpack_device__() gives");
   TORCH_CHECK_VALUE(std::in_range<int32_t>(type) && std::in_range<int32_t>(index),
-                    "__dlpack_device__() of a ", Py_TYPE(object)->tp_name, " gave (", type, ", ",
-                    index, "), which no device can be");
+                    "__dlpack_device__() of ", with_article(Py_TYPE(object)->tp_name), " gave (",
+                    type, ", ", index, "), which no device can be");
   return {.device_type = static_cast<DLDeviceType>(type), .device_id = static_cast<int32_t>(index)};
 }
 
@@ -180,8 +182,9 @@ ValuePtr import_by_protocol(PyObject* object, const Delivery& delivery, CurrentD
   guard.restore();
   const std::optional<at::Device> device = known_device(named);
   const bool moves = delivery.device.has_value() && delivery.device != device;
-  TORCH_CHECK_VALUE(!moves || delivery.copy != Copy::kNever, "moving a ", Py_TYPE(object)->tp_name,
-                    " to ", *delivery.device, " needs a copy: pass copy=None");
+  TORCH_CHECK_VALUE(!moves || delivery.copy != Copy::kNever, "moving ",
+                    with_article(Py_TYPE(object)->tp_name), " to ", *delivery.device,
+                    " needs a copy: pass copy=None");
   const bool on_accelerator = device.has_value() && !device->is_cpu();
   const bool to_host = moves && delivery.device->is_cpu();
   const Question question(std::move(method), on_accelerator ? device : std::nullopt, guard);

@@ -51,15 +51,26 @@ void dealloc_session(PyObject* self) {
   Py_DECREF(type);
 }
 
+// Calls under way, modules and what was traced rely on the model of a session.
+void require_unmade(PyObject* self) {
+  TORCH_CHECK(!slot_of(self).defined(),
+              "the session was made already, and is never given another model: make another "
+              "InferenceSession");
+}
+
+PyObject* refuse_made(PyObject* self, PyObject* /*unused*/) {
+  return guarded([&]() -> PyObject* {
+    require_unmade(self);
+    Py_RETURN_NONE;
+  });
+}
+
 PyObject* set_script_object(PyObject* self, PyObject* object) {
   return guarded([&]() -> PyObject* {
     SessionPtr session = script_object_arg<Session>(object);
     TORCH_CHECK_TYPE(session.defined(), "expected a torch.classes.ortdl.InferenceSession, not ",
                      Py_TYPE(object)->tp_name);
-    // Calls under way, modules and what was traced rely on its model.
-    TORCH_CHECK(!slot_of(self).defined(),
-                "the session was made already, and is never given another model: make another "
-                "InferenceSession");
+    require_unmade(self);
     slot_of(self) = std::move(session);
     Py_RETURN_NONE;
   });
@@ -394,6 +405,7 @@ constexpr const char* kRunWithBinding =
     "    OrtError: ONNX Runtime failed, for an output of another shape than before above all.";
 
 std::array session_methods{
+    PyMethodDef{"_require_unmade", refuse_made, METH_NOARGS, nullptr},
     PyMethodDef{"_set_script_object", set_script_object, METH_O, nullptr},
     PyMethodDef{"_call_untraced", c_function(call_untraced), METH_FASTCALL, nullptr},
     PyMethodDef{"_run", c_function(run), METH_FASTCALL, nullptr},

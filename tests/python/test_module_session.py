@@ -182,3 +182,12 @@ def test_the_script_object_is_not_assigned_by_itself() -> None:
         del module.script_object
     assert module.script_object is before
     assert module(torch.ones(1)).tolist() == [-1]
+
+
+def test_a_module_is_not_made_twice() -> None:
+    module = OnnxModule(unary("Neg"))
+    session = module.session
+    with refused(RuntimeError, "made already", "module.session"):
+        module.__init__(unary("Abs"))
+    assert module.session is session
+    assert module(torch.tensor([3.0])).tolist() == [-3.0]

@@ -252,4 +252,6 @@ def test_a_session_is_not_given_another_model() -> None:
     for other in (unary("Neg"), InferenceSession(unary("Neg")).script_object):
         with refused(RuntimeError, "made already", "another InferenceSession"):
             session.__init__(other)
+    with refused(RuntimeError, "made already"):
+        session.__init__("no such file")
     still_works(session)

@@ -1,6 +1,8 @@
 """What is refused, with exactly which exception, and that nothing stays behind."""
 
+import copy
 import gc
+import pickle
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
@@ -274,3 +276,24 @@ def test_bytes_that_do_not_fit(
 def test_shape_that_cannot_be(shape: list[int], number: int) -> None:
     with refused(ValueError):
         OrtValue.ortvalue_from_shape_and_type(shape, number)
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        to_ortvalue,
+        lambda array: to_ortvalues([array]),
+        lambda array: OrtValue.from_packed(array, 22, [16]),
+    ],
+    ids=["to_ortvalue", "to_ortvalues", "from_packed"],
+)
+def test_an_array_is_told_how_to_become_a_tensor(give: Callable[[np.ndarray], object]) -> None:
+    with refused(TypeError, "torch.Tensor", "numpy.ndarray", "torch.from_numpy"):
+        give(np.zeros(8, np.uint8))
+
+
+@pytest.mark.parametrize("way", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_value_is_neither_pickled_nor_copied(way: Callable[[object], object]) -> None:
+    value = to_ortvalue(torch.ones(2))
+    with refused(TypeError, "OrtValue", "from_ortvalue"):
+        way(value)
