@@ -188,8 +188,8 @@ class OrtValue(_C.OrtValueBase):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "an OrtValue is memory that is shared, and is neither pickled nor copied by itself: use "
-            "ortdl_torch.from_ortvalue(value), which gives a tensor, or with copy=True its copy"
+            "an OrtValue stands for memory that is shared, and is neither pickled nor copied: do "
+            "that with the tensor that ortdl_torch.from_ortvalue(value) gives"
         )
 
     def __repr__(self) -> str:

@@ -138,9 +138,9 @@ def test_tensor_of_a_functorch_transform_is_refused() -> None:
     caught: list[BaseException] = []
 
     def body(x: torch.Tensor) -> torch.Tensor:
-        for copy in (False, True):
+        for copied in (False, True):
             try:
-                to_ortvalue(x, copy=copy)
+                to_ortvalue(x, copy=copied)
             except Exception as e:
                 caught.append(e)
         return x
@@ -182,8 +182,8 @@ def test_negative_bit_is_never_lost(make: Callable[[], torch.Tensor]) -> None:
         to_ortvalue(x)
     with refused(BufferError, "neg"):
         to_ortvalues([x])
-    for copy in (None, True):
-        y = from_ortvalue(to_ortvalue(x, copy=copy))
+    for copied in (None, True):
+        y = from_ortvalue(to_ortvalue(x, copy=copied))
         assert not y.is_neg()
         assert torch.equal(y, want)
     (sum_,) = InferenceSession(unary("Abs"))(x)
