@@ -16,6 +16,7 @@ FOLDER = ROOT / "build" / "bench"
 SOURCES = (
     ROOT / "benchmarks" / "floor.cpp",
     ROOT / "benchmarks" / "empty_op.cpp",
+    ROOT / "csrc" / "ortdl" / "element_type.cpp",
     ROOT / "csrc" / "ortdl" / "runtime.cpp",
 )
 

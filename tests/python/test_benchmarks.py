@@ -23,6 +23,7 @@ import threads
 import timing
 from callgrind import instructions as counted
 from case import Case, Excess, Goal, Verdict
+from support import in_new_process
 from timing import Route
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -292,6 +293,18 @@ def others(calls):
 counter = Counter()
 print(json.dumps([(counter.per_call(f), counter.peak(f)) for f in (plain, others)]))
 """
+
+
+def test_the_floor_is_built_and_called() -> None:
+    code = """
+import torch
+import floor
+bare = floor.load()
+print(bare.time_to_values([torch.ones(4)], 100) > 0, torch.ops.ortdl_floor.run.default.name())
+"""
+    done = in_new_process(code, native.ROOT / "benchmarks")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "True ortdl_floor::run"
 
 
 def test_blocks_and_bytes_are_counted() -> None:
