@@ -13,4 +13,4 @@ def were_given(count: int) -> str:
 
 def with_article(type_name: str) -> str:
     """``a tensor(float)``, ``an optional(tensor(float))``."""
-    return f"{'an' if type_name[:1] in tuple('aeio') else 'a'} {type_name}"
+    return f"{'an' if type_name[:1] in tuple('aeioAEIO') else 'a'} {type_name}"

@@ -126,10 +126,6 @@ class OnnxModule(torch.nn.Module):
         embed: bool = True,
         initializers: Initializers | None = None,
     ) -> None:
-        if "_bound" in self.__dict__:
-            raise RuntimeError(
-                "the module was made already: assign an InferenceSession to module.session"
-            )
         super().__init__()
         options = (sess_options, providers, provider_options)
         if not isinstance(model, InferenceSession):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, SupportsIndex
 
 import numpy as np
 import onnxruntime
@@ -186,11 +186,15 @@ class OrtValue(_C.OrtValueBase):
             )
         _C.update(self, data)
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "an OrtValue stands for memory that is shared, and is neither pickled nor copied: do "
-            "that with the tensor that ortdl_torch.from_ortvalue(value) gives"
-        )
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        try:
+            return super().__reduce_ex__(protocol)
+        except TypeError as error:
+            what = "an OrtValue stands for memory that is shared, and is neither pickled nor copied"
+            if self.is_tensor():
+                tensor = "value.packed()" if self.dtype is None else "from_ortvalue(value)"
+                what += f": take a tensor of it, {tensor}"
+            raise TypeError(what) from error
 
     def __repr__(self) -> str:
         if not self.is_tensor():

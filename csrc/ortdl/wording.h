@@ -25,7 +25,7 @@ inline constexpr const char* kForkRemedy =
 
 /// "a tensor(float)", "an optional(tensor(float))"; that of "uint4" is spoken as "you".
 [[nodiscard]] inline std::string with_article(std::string_view type) {
-  constexpr std::string_view vowels = "aeio";
+  constexpr std::string_view vowels = "aeioAEIO";
   const bool is_vowel = !type.empty() && vowels.find(type.front()) != std::string_view::npos;
   return (is_vowel ? "an " : "a ") + std::string(type);
 }

@@ -31,10 +31,12 @@ inline bool is_tensor(PyObject* object) noexcept {
   return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(THPVariableClass)) != 0;
 }
 
-/// The tensor that `object` is. \throws c10::TypeError that says `role` and what it is instead.
-inline const at::Tensor& tensor_arg(PyObject* object, const char* role) {
+/// The tensor that `object` is.
+/// \throws c10::TypeError that says `role` and what it is instead, and what to use for a NumPy
+/// array.
+inline const at::Tensor& tensor_arg(PyObject* object, const char* role, const char* for_array) {
   TORCH_CHECK_TYPE(is_tensor(object), role, " must be a torch.Tensor, not ",
-                   Py_TYPE(object)->tp_name, array_remedy(object));
+                   Py_TYPE(object)->tp_name, is_array(object) ? c10::str(": use ", for_array) : "");
   return THPVariable_Unpack(object);
 }
 

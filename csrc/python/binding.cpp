@@ -37,17 +37,6 @@ PyObject* create_binding(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   });
 }
 
-// A second call would leave the binding to the first session, and say nothing.
-int init_binding(PyObject* self, PyObject* args, PyObject* /*kwargs*/) {
-  const PyObject* checked = guarded([&] {
-    TORCH_CHECK(PyTuple_GET_SIZE(args) == 0 ||
-                    session_arg(PyTuple_GET_ITEM(args, 0)) == binding_of(self).session(),
-                "the binding was made already, for another session: use that one's io_binding()");
-    return self;
-  });
-  return checked == nullptr ? -1 : 0;
-}
-
 void dealloc_binding(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   auto& slot = reinterpret_cast<PyBinding*>(self)->binding;
@@ -136,7 +125,6 @@ std::array binding_methods{
 
 std::array binding_slots{
     PyType_Slot{Py_tp_new, reinterpret_cast<void*>(create_binding)},
-    PyType_Slot{Py_tp_init, reinterpret_cast<void*>(init_binding)},
     PyType_Slot{Py_tp_dealloc, reinterpret_cast<void*>(dealloc_binding)},
     PyType_Slot{Py_tp_methods, binding_methods.data()},
     PyType_Slot{0, nullptr},

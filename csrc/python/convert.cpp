@@ -27,6 +27,8 @@ ValuePtr value_of_tensor(const at::Tensor& tensor, Copy copy) {
 
 namespace {
 
+constexpr const char* kForArray = "OrtValue.ortvalue_from_numpy(array)";
+
 // One positional argument and the keyword `copy`, as both conversions take them.
 struct Args {
   PyObject* subject;
@@ -62,7 +64,7 @@ PyObject* to_ortvalue(PyObject* /*module*/, PyObject* const* args, Py_ssize_t co
                       PyObject* names) {
   return guarded([&] {
     const auto [subject, copy] = parse("to_ortvalue", args, count, names);
-    const at::Tensor& tensor = tensor_arg(subject, "the argument of to_ortvalue");
+    const at::Tensor& tensor = tensor_arg(subject, "the argument of to_ortvalue", kForArray);
     return wrap_value(value_of_tensor(tensor, copy));
   });
 }
@@ -104,7 +106,8 @@ PyObject* to_ortvalues(PyObject* /*module*/, PyObject* tensors) {
   return guarded([&] {
     return convert_all(
         tensors, "to_ortvalues takes a list or tuple of tensors", [](PyObject* item) {
-          return wrap_value(Value::from_tensor(tensor_arg(item, "each item of to_ortvalues")));
+          return wrap_value(
+              Value::from_tensor(tensor_arg(item, "each item of to_ortvalues", kForArray)));
         });
   });
 }

@@ -52,7 +52,7 @@ ValuePtr sequence_of(py::handle object, std::string_view type) {
 ValuePtr tensor_of(py::handle object, std::string_view type) {
   TORCH_CHECK_TYPE(is_tensor(object.ptr()), "expected a torch.Tensor or an OrtValue, ",
                    with_article(type), ", not ", Py_TYPE(object.ptr())->tp_name,
-                   array_remedy(object));
+                   is_array(object) ? ": use torch.from_numpy(array)" : "");
   ValuePtr value = value_of_tensor(THPVariable_Unpack(object.ptr()), Copy::kIfNeeded);
   TORCH_CHECK_TYPE(value->type_string() == type, "expected a tensor of ", with_article(type),
                    ", but one of ", with_article(value->type_string()),

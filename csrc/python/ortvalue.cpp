@@ -107,7 +107,7 @@ PyObject* from_packed(PyObject* /*unused*/, PyObject* const* args, Py_ssize_t co
   return guarded([&]() -> PyObject* {
     TORCH_CHECK_TYPE(count == 3, "from_packed takes (bytes, element_type, shape), but ", count,
                      " arguments were given");
-    const at::Tensor& bytes = tensor_arg(args[0], "bytes");
+    const at::Tensor& bytes = tensor_arg(args[0], "bytes", "torch.from_numpy(array)");
     const auto& type = element_type_from_onnx(int_arg(args[1], "element_type"));
     return wrap_value(Value::from_packed(bytes, type, shape_arg(args[2])));
   });
@@ -247,7 +247,7 @@ const ValuePtr& value_for(PyObject* object, ValuePtr& storage, const char* what,
   }
   TORCH_CHECK_TYPE(value->defined(), "the ", what, " '", name,
                    "' must be a torch.Tensor or an OrtValue, not ", described_stranger(object),
-                   array_remedy(object));
+                   is_array(object) ? ": use torch.from_numpy(array)" : "");
   return *value;
 }
 

@@ -1,3 +1,4 @@
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <ortdl/shareable.h>
 #include <ortdl/wording.h>
@@ -236,9 +237,12 @@ PyObject* create_session(PyTypeObject* type, PyObject* /*args*/, PyObject* /*kwa
   return self;
 }
 
-// Whether what runs now becomes part of a program: that of torch.jit.trace, or of a dispatch mode.
+// Whether what runs now is for PyTorch to see: torch.jit.trace, or a dispatch mode, which waits
+// behind this key where it is to see more than what is left at the end of dispatching.
 bool is_traced() {
-  return c10::impl::TorchDispatchModeTLS::stack_len() > 0 || torch::jit::tracer::isTracing();
+  return c10::impl::TorchDispatchModeTLS::stack_len() > 0 ||
+         c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::PreDispatch) ||
+         torch::jit::tracer::isTracing();
 }
 
 PyObject* call_untraced(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -248,7 +252,8 @@ PyObject* call_untraced(PyObject* self, PyObject* const* args, Py_ssize_t count)
     if (is_traced()) {
       Py_RETURN_NONE;
     }
-    return call(self, args[0], args[1]);
+    // The class may have got an `__call__` of its own.
+    return Py_TYPE(self)->tp_call(self, args[0], args[1]);
   });
 }
 

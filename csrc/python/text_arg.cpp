@@ -110,15 +110,11 @@ py::object list_of(const Text& text, at::IntArrayRef sizes, size_t& next) {
   return list;
 }
 
+}  // namespace
+
 bool is_array(py::handle object) {
   const py::object array = py::module_::import("numpy").attr("ndarray");
   return PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(array.ptr())) != 0;
-}
-
-}  // namespace
-
-const char* array_remedy(py::handle object) {
-  return is_array(object) ? ": use torch.from_numpy(array)" : "";
 }
 
 ValuePtr text_arg(py::handle object) {

@@ -18,7 +18,7 @@ namespace ortdl::python {
 /// \throws python_error (UnicodeDecodeError) for one that is no UTF-8.
 [[nodiscard]] py::object text_result(const Text& text);
 
-/// What to do with `object` where a tensor is wanted: something for a NumPy array, else nothing.
-[[nodiscard]] const char* array_remedy(py::handle object);
+/// Whether `object` is a NumPy array.
+[[nodiscard]] bool is_array(py::handle object);
 
 }  // namespace ortdl::python

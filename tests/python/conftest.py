@@ -37,7 +37,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def alive_before() -> dict[str, int]:
-    """What was alive when garbage was last searched for between tests: none of it is any."""
+    """The counters after the last search for garbage before a test, which count no garbage."""
     return live()
 
 

@@ -130,14 +130,18 @@ def has_failed(request: pytest.FixtureRequest) -> bool:
 
 def nothing_more_than(before: Mapping[str, int]) -> None:
     """Check that no more of our objects are alive than `before`, or soon are not."""
+    left: dict[str, int] = {}
 
-    def more(counts: Mapping[str, int]) -> dict[str, int]:
+    def nothing_more(counts: Mapping[str, int]) -> bool:
         # An earlier test that failed may have kept objects until now: fewer are no fault.
-        return {name: n - before[name] for name, n in counts.items() if n > before[name]}
+        left.clear()
+        left.update({name: n - before[name] for name, n in counts.items() if n > before[name]})
+        return not left
 
-    # What died without the GIL is released by another thread, soon.
-    if more(ortdl_torch.live_objects()):
-        assert eventually(lambda: not more(live()), 5), more(live())
+    # Garbage can only be among what is alive. What died without the GIL is released by another
+    # thread, soon.
+    if not nothing_more(ortdl_torch.live_objects()):
+        assert eventually(lambda: nothing_more(live()), 5), left
 
 
 def in_new_process(code: str, *path: Path) -> subprocess.CompletedProcess[str]:

@@ -288,16 +288,3 @@ def test_an_output_that_shares_memory_with_a_sequence_is_right() -> None:
     y = torch.arange(8.0)
     session.run_into([y], [[y[4:], y[:4]]])
     assert y.tolist() == [4, 5, 6, 7, 0, 1, 2, 3]
-
-
-def test_a_binding_is_not_given_another_session() -> None:
-    first, second = InferenceSession(subtract()), InferenceSession(subtract())
-    binding = first.io_binding()
-    binding.__init__(first)
-    with refused(RuntimeError, "made already", "io_binding()"):
-        binding.__init__(second)
-    binding.bind_input("left", torch.tensor([3.0]))
-    binding.bind_input("right", torch.tensor([1.0]))
-    binding.bind_output("difference")
-    first.run_with_iobinding(binding)
-    assert ortdl_torch.from_ortvalue(binding.get_outputs()[0]).tolist() == [2.0]

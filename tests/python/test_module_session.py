@@ -5,6 +5,7 @@ import gc
 import pickle
 import weakref
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -184,10 +185,12 @@ def test_the_script_object_is_not_assigned_by_itself() -> None:
     assert module(torch.ones(1)).tolist() == [-1]
 
 
-def test_a_module_is_not_made_twice() -> None:
-    module = OnnxModule(unary("Neg"))
-    session = module.session
-    with refused(RuntimeError, "made already", "module.session"):
-        module.__init__(unary("Abs"))
-    assert module.session is session
-    assert module(torch.tensor([3.0])).tolist() == [-3.0]
+def test_a_call_that_the_session_gets_later_holds() -> None:
+    class Derived(InferenceSession):
+        pass
+
+    module = OnnxModule(Derived(subtract()))
+    with patch.object(Derived, "__call__", lambda self, left, right: (right,)):
+        for result in (module(LEFT[0], RIGHT[0]), module(LEFT[0], right=RIGHT[0])):
+            assert result.tolist() == [1.0, 2.0, 3.0]
+    assert module(LEFT[0], RIGHT[0]).tolist() == [4.0, 4.0, 4.0]

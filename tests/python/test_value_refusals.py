@@ -279,21 +279,31 @@ def test_shape_that_cannot_be(shape: list[int], number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "give",
+    ("give", "remedy"),
     [
-        to_ortvalue,
-        lambda array: to_ortvalues([array]),
-        lambda array: OrtValue.from_packed(array, 22, [16]),
+        (to_ortvalue, "OrtValue.ortvalue_from_numpy(array)"),
+        (lambda array: to_ortvalues([array]), "OrtValue.ortvalue_from_numpy(array)"),
+        (lambda array: OrtValue.from_packed(array, 22, [16]), "torch.from_numpy(array)"),
     ],
     ids=["to_ortvalue", "to_ortvalues", "from_packed"],
 )
-def test_an_array_is_told_how_to_become_a_tensor(give: Callable[[np.ndarray], object]) -> None:
-    with refused(TypeError, "torch.Tensor", "numpy.ndarray", "torch.from_numpy"):
+def test_an_array_is_told_what_takes_it(give: Callable[[np.ndarray], object], remedy: str) -> None:
+    with refused(TypeError, "torch.Tensor", "numpy.ndarray", f"use {remedy}"):
         give(np.zeros(8, np.uint8))
 
 
 @pytest.mark.parametrize("way", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_a_value_is_neither_pickled_nor_copied(way: Callable[[object], object]) -> None:
-    value = to_ortvalue(torch.ones(2))
-    with refused(TypeError, "OrtValue", "from_ortvalue"):
-        way(value)
+    with refused(TypeError, "OrtValue", "from_ortvalue(value)"):
+        way(to_ortvalue(torch.ones(2)))
+    with refused(TypeError, "OrtValue", "value.packed()"):
+        way(OrtValue.from_packed(torch.zeros(8, dtype=torch.uint8), 22, [16]))
+
+
+def test_a_subclass_may_say_how_it_is_copied() -> None:
+    class Copied(OrtValue):
+        def __getnewargs__(self) -> tuple[torch.ScriptObject]:
+            return (self.script_object,)
+
+    value = Copied(to_ortvalue(torch.ones(2)))
+    assert copy.copy(value).data_ptr() == value.data_ptr()
