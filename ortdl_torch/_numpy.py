@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from ortdl_torch import _C
 
@@ -79,6 +80,11 @@ def _ml_element_types() -> dict[np.dtype[Any], int]:
     }
 
 
+def bytes_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """An array over the tensor's memory, also where PyTorch fakes what its ``numpy()`` does."""
+    return np.from_dlpack(_C.to_ortvalue(tensor)) if _TAKES_DLPACK else tensor.numpy()
+
+
 def to_value(array: np.ndarray[Any, Any], *, copy: bool | None) -> OrtValue:
     """A value of ``array``; errors and ``copy`` as :func:`ortdl_torch.from_dlpack` has them."""
     dtype = array.dtype
@@ -102,7 +108,7 @@ def to_array(value: _C.OrtValueBase) -> np.ndarray[Any, Any]:
         value = _C.from_dlpack(value, device="cpu")
     element_type = value.element_type()
     dtype = _dtype(element_type, value.data_type())
-    memory: np.ndarray[Any, Any] = value._memory().numpy()
+    memory = bytes_of(value._memory())
     if (bits := PACKED_BITS.get(element_type)) is not None:
         return _unpacked(memory, bits, dtype, value.shape())
     if value.read_only:

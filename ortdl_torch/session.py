@@ -14,6 +14,7 @@ import torch
 
 from ortdl_torch import _C, _async
 from ortdl_torch._devices import providers_for
+from ortdl_torch._numpy import bytes_of
 from ortdl_torch._runtime import capture_options
 from ortdl_torch._wording import counted
 from ortdl_torch.binding import Bindable, IOBinding
@@ -318,7 +319,7 @@ class InferenceSession(_C.InferenceSessionBase):
             result = []
             while saved:
                 *described, tensor = saved.pop(0)
-                array = tensor.numpy()
+                array: Any = bytes_of(tensor)
                 result.append((*described, PickleBuffer(array) if newer else bytes(array)))
             return result
 

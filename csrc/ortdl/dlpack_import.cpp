@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <ortdl/dlpack.h>
 
+#include <ortdl/real_ops.h>
 #include <algorithm>
 
 namespace ortdl {
@@ -155,6 +156,7 @@ at::Tensor gathered(const DLTensor& tensor, at::Device device) {
 
 at::Tensor copied_bytes(const DLTensor& tensor, const ElementType& type, int64_t count,
                         at::Device device) {
+  const RealOps real;
   if (!is_contiguous(tensor, count)) {
     return gathered(tensor, device);
   }
@@ -232,6 +234,7 @@ ValuePtr make_uninitialized(const DLTensor& prototype) {
   const int64_t count = checked_count(prototype) * lanes_of(prototype.dtype);
   c10::SmallVector<int64_t, 5> sizes = logical_sizes(prototype);
   const ElementType& type = *find_type(prototype.dtype);
+  const RealOps real;
   return Value::of_bytes(at::empty({static_cast<int64_t>(type.bytes(count))},
                                    at::TensorOptions(at::kByte).device(device)),
                          {.type = &type, .data = nullptr, .device = device, .sizes = sizes});

@@ -1,6 +1,7 @@
 #include <ortdl/initializers.h>
 #include <ortdl/memory.h>
 #include <ortdl/model_proto.h>
+#include <ortdl/real_ops.h>
 #include <ortdl/saved_bytes.h>
 #include <ortdl/session_config.h>
 
@@ -120,6 +121,7 @@ void require_cpu_for_initializers(const std::vector<std::string>& providers) {
 }
 
 std::vector<SavedInitializer> save_initializers(const std::vector<NamedValue>& initializers) {
+  const RealOps real;
   std::vector<SavedInitializer> saved;
   saved.reserve(initializers.size());
   for (const auto& [name, value] : initializers) {

@@ -2,6 +2,7 @@
 #include <ortdl/digest.h>
 #include <ortdl/model_files.h>
 #include <ortdl/model_proto.h>
+#include <ortdl/real_ops.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -86,6 +87,7 @@ std::vector<ModelFile> model_files(const std::string& path, bool digests) {
 at::Tensor read_file(const ModelFile& file) {
   require_unchanged(file);
   const int64_t size = file.stamp.value_or(FileStamp()).size;
+  const RealOps real;
   at::Tensor bytes = at::empty({size}, at::kByte);
   std::ifstream stream(file.path, std::ios::binary);
   stream.read(reinterpret_cast<char*>(bytes.mutable_data_ptr<uint8_t>()), size);

@@ -169,6 +169,15 @@ void implement_autograd(torch::Library& library) {
   library.impl("run", run_autograd);
 }
 
+// A model's types are its own, and a pending negation is resolved where the input is read. Traced
+// ops do not get as far as PyTorch's own fallbacks for these.
+constexpr c10::DispatchKeySet kPassed =
+    c10::autocast_dispatch_keyset | c10::DispatchKeySet(c10::DispatchKey::Negative);
+
+void pass_on(torch::Library& library) {
+  library.impl("run", torch::CppFunction::makeFallthrough());
+}
+
 // What TORCH_LIBRARY does, but for what PyTorch says to a second copy of this library in the
 // process: while libraries are loaded, an exception would end it.
 class Registration {
@@ -178,6 +187,9 @@ class Registration {
       add(torch::Library::DEF, std::nullopt, define);
       add(torch::Library::IMPL, c10::DispatchKey::CompositeExplicitAutograd, implement);
       add(torch::Library::IMPL, c10::DispatchKey::Autograd, implement_autograd);
+      for (const c10::DispatchKey key : kPassed) {
+        add(torch::Library::IMPL, key, pass_on);
+      }
     } catch (...) {
       libraries_.clear();
       detail::registration_failed = true;

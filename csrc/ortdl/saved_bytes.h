@@ -5,6 +5,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
 
+#include <ortdl/real_ops.h>
 #include <utility>
 
 /// \file
@@ -43,6 +44,7 @@ inline constexpr const char* kDamaged = "the saved session is damaged: ";
 /// `bytes`, or a copy if others hold them, who may change them. A copy too if they begin within
 /// their storage, where elements may be misaligned.
 [[nodiscard]] inline at::Tensor owned(at::Tensor& bytes) {
+  const RealOps real;
   return bytes.use_count() == 1 && bytes.storage().use_count() == 1 && bytes.storage_offset() == 0
              ? std::move(bytes)
              : bytes.clone();

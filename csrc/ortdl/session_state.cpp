@@ -1,5 +1,6 @@
 #include <ATen/ops/empty.h>
 #include <ortdl/model_proto.h>
+#include <ortdl/real_ops.h>
 #include <ortdl/saved_bytes.h>
 #include <ortdl/session_config.h>
 
@@ -61,6 +62,7 @@ void require_embeddable(const ModelProto& model, const std::vector<std::string>&
 
 std::vector<SavedFile> embedded(const at::Tensor& model,
                                 const std::vector<ExternalFile>& external_files) {
+  const RealOps real;
   std::vector<SavedFile> saved{{"", "", model.clone()}};
   std::vector<std::string> names;
   for (const ExternalFile& file : external_files) {
@@ -83,6 +85,7 @@ std::vector<SavedFile> embedded(const std::vector<ModelFile>& files) {
 }
 
 std::vector<SavedFile> referred(const std::vector<ModelFile>& files) {
+  const RealOps real;
   std::vector<SavedFile> saved;
   for (const ModelFile& file : files) {
     require_unchanged(file);

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
 #include <ortdl/grad.h>
+#include <ortdl/real_ops.h>
 #include <ortdl/shareable.h>
 
 namespace ortdl {
@@ -86,6 +87,7 @@ void refuse_indirect(const at::Tensor& tensor) {
 // ATen copies no float4 elements, but their bytes.
 at::Tensor dense_copy(const at::Tensor& tensor) {
   const at::NoGradGuard no_grad;
+  const RealOps real;
   if (tensor.scalar_type() == at::ScalarType::Float4_e2m1fn_x2) {
     return tensor.view(at::kByte).clone(at::MemoryFormat::Contiguous).view(tensor.scalar_type());
   }

@@ -3,6 +3,7 @@
 #include <c10/core/TensorOptions.h>
 #include <ortdl/apart.h>
 #include <ortdl/memory.h>
+#include <ortdl/real_ops.h>
 #include <ortdl/shareable.h>
 #include <ortdl/type_string.h>
 #include <ortdl/value.h>
@@ -169,6 +170,7 @@ ValuePtr Value::to(at::Device device) const {
   if (device != device_) {
     require_host_wait(*this, device);
   }
+  const RealOps real;
   const at::Tensor copy = bytes().to(device, at::kByte, /*non_blocking=*/false, /*copy=*/true);
   return of_bytes(copy, {.type = type_, .data = nullptr, .device = device, .sizes = sizes_});
 }
@@ -304,6 +306,7 @@ void Value::write(const void* source, at::Device device) {
   if (device != device_) {
     require_host_wait(*this, device);
   }
+  const RealOps real;
   at::Tensor from = detail::bytes_at(source, nbytes(), device);
   if (device == device_ &&
       overlap(memory_of(*this), {static_cast<const std::byte*>(source), nbytes()})) {

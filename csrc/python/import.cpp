@@ -1,3 +1,4 @@
+#include <ortdl/real_ops.h>
 #include <python/args.h>
 #include <python/capsule.h>
 #include <python/convert.h>
@@ -32,6 +33,7 @@ ValuePtr import_tensor(const at::Tensor& tensor, const Delivery& delivery) {
   // Without the GIL, another thread may drop the caller's.
   const at::Tensor held = tensor;  // NOLINT(performance-unnecessary-copy-initialization)
   const WithoutGil released;
+  const RealOps real;
   return Value::from_tensor(held.to(target), Copy::kIfNeeded);
 }
 

@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ortdl/real_ops.h>
 #include <ortdl/sequence.h>
 #include <ortdl/type_string.h>
 #include <python/args.h>
@@ -17,6 +18,7 @@ ValuePtr strings_of(const py::list& items) {
 }
 
 ValuePtr integers_of(const py::list& items) {
+  const RealOps real;
   const at::Tensor numbers = at::empty({static_cast<int64_t>(items.size())}, at::kLong);
   auto* next = numbers.mutable_data_ptr<int64_t>();
   for (const py::handle item : items) {
@@ -26,6 +28,7 @@ ValuePtr integers_of(const py::list& items) {
 }
 
 ValuePtr floats_of(const py::list& items, at::ScalarType type) {
+  const RealOps real;
   const at::Tensor numbers = at::empty({static_cast<int64_t>(items.size())}, at::kDouble);
   auto* next = numbers.mutable_data_ptr<double>();
   for (const py::handle item : items) {

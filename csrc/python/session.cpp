@@ -454,7 +454,7 @@ PyType_Spec session_spec{"ortdl_torch._C.InferenceSessionBase", sizeof(PySession
 
 const SessionPtr& session_arg(PyObject* object) {
   TORCH_CHECK_TYPE(session_type != nullptr && PyObject_TypeCheck(object, session_type),
-                   "expected an InferenceSession, not ", Py_TYPE(object)->tp_name);
+                   "expected an ortdl_torch.InferenceSession, not ", Py_TYPE(object)->tp_name);
   return session_of(object);
 }
 

@@ -1,3 +1,4 @@
+#include <ortdl/real_ops.h>
 #include <ortdl/saved_session.h>
 #include <ortdl/shareable.h>
 #include <python/args.h>
@@ -27,6 +28,7 @@ StringDict to_dict(const Options& options) {
 }
 
 at::Tensor to_tensor(std::string_view bytes) {
+  const RealOps real;
   at::Tensor tensor = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
   std::ranges::copy(bytes, tensor.mutable_data_ptr<uint8_t>());
   return tensor;
