@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 #include <ortdl/dlpack.h>
-
 #include <ortdl/real_ops.h>
+
 #include <algorithm>
 
 namespace ortdl {

@@ -4,8 +4,8 @@
 #include <ATen/ops/clone.h>
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
-
 #include <ortdl/real_ops.h>
+
 #include <utility>
 
 /// \file
